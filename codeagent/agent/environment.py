@@ -77,6 +77,8 @@ class ToolEnvironment:
     policy: Policy
     limits: Limits
     hooks: Hooks
+    tries: bool = False
+    """Whether commands that nobody decided about are tried out."""
     attended: bool = False
     """Whether there is a user to ask."""
     keeping: RuleKeeping = RuleKeeping()

@@ -146,7 +146,7 @@ class Executor:
             await self._ready(prepared, permit, token)
         except Exception as error:
             return self._settle(call, result_of_error(error, executed=False), permit)
-        inspected = prepared.runs_commands and not self.calls.confined(tool)
+        inspected = prepared.runs_commands and not self.calls.confined(tool) and not permit.tried
         if inspected:
             await self._inspection.before()
         elif tool.effect != "nothing":

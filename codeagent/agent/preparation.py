@@ -23,6 +23,7 @@ from codeagent.core.messages import Message, ToolCall, ToolMessage, text_of
 from codeagent.core.model import Model
 from codeagent.core.paths import refuse_protected
 from codeagent.core.policy import ApprovalKey, Verdict
+from codeagent.core.ports import RunsCommands
 from codeagent.core.sanitize import one_line
 from codeagent.core.tool import (
     EXCLUSIVE,
@@ -211,9 +212,13 @@ class CallPreparation:
         return prepared
 
     def judge(self, prepared: PreparedCall) -> Verdict:
-        return self._permissions.judge(
-            prepared.tool, prepared.args, confined=self.confined(prepared.tool)
-        )
+        tool, args = prepared.tool, prepared.args
+        verdict = self._permissions.judge(tool, args, confined=self.confined(tool))
+        sandbox = self._environment.sandbox
+        possible = self._environment.tries and sandbox is not None and not sandbox.untried
+        if not (tool.tries and possible) or tool.in_background(args):
+            return verdict
+        return self._permissions.policy.trying(tool.approval_key(args), verdict)
 
     def confined(self, tool: Tool[Any]) -> bool:
         """Whether the mode is plan and the sandbox keeps the tool from changing anything."""
@@ -260,7 +265,7 @@ class CallContexts:
             prepared.call.id,
             prepared.tool.name,
             environment.workspace,
-            reaching(environment.sandbox, prepared.call.id, self._approvals, token, permit),
+            self._commands(prepared, token, permit),
             token,
             withheld=partial(self._permissions.withheld, acts_as, prepared.paths),
             denied=partial(self._permissions.denies_path, acts_as),
@@ -276,6 +281,24 @@ class CallContexts:
             channels=self._channels(partial(self._may_not_send, token)),
             recall=self._recall,
         )
+
+    def _commands(
+        self, prepared: PreparedCall, token: CancelToken, permit: Permit | None
+    ) -> RunsCommands | None:
+        """Return where the commands of a call run."""
+        environment = self._environment
+        if environment.sandbox is not None and permit is not None and permit.tried:
+            from codeagent.agent.trials import TryingSandbox  # not before the first trial
+
+            return TryingSandbox(
+                environment.sandbox,
+                environment.workspace,
+                prepared.call.id,
+                self._approvals,
+                token,
+                environment.attended,
+            )
+        return reaching(environment.sandbox, prepared.call.id, self._approvals, token, permit)
 
     def _commands_only_read(self, tool: Tool[Any]) -> bool:
         """Whether commands of the tool get the workspace read-only; what it says of itself is made
@@ -347,7 +370,7 @@ class Admission:
     async def _verdict(self, prepared: PreparedCall, token: CancelToken) -> Verdict:
         """Judge a call that is about to run, once the sandbox is ready and what it confines is
         known."""
-        if self._calls.judge(prepared).permission == "auto":
+        if prepared.tool.tries or self._calls.judge(prepared).permission == "auto":
             await self.sandbox_ready(prepared.tool, token)
         return self._calls.judge(prepared)
 
@@ -375,7 +398,9 @@ class Admission:
                 "same. Do something else, or say what keeps you from it."
             )
         if verdict.permission == "auto" and not too_often:
-            return prepared, Permit(verdict.source, rule=verdict.rule, later=verdict.later)
+            return prepared, Permit(
+                verdict.source, rule=verdict.rule, later=verdict.later, tried=verdict.tried
+            )
         if too_often:
             verdict = replace(verdict, reason=f"the same call {repeated} times in a row")
 

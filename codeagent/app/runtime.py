@@ -366,6 +366,7 @@ def _environment(base: _Base) -> ToolEnvironment:
         policy=base.policy,
         limits=limits_of(settings),
         hooks=base.files.hooks,
+        tries=base.sandbox.kind == "docker" and settings.sandbox.approval == "effects",
         attended=base.opening.attended,
         keeping=RuleKeeping(
             base.rule_book,

@@ -11,8 +11,9 @@ from hashlib import sha256
 from pathlib import Path
 from typing import Any, Literal, assert_never
 
-from codeagent.changes.layers import MARKS, Effect, Entry, attributes, closing_fd, look, opened
+from codeagent.changes.layers import MARKS, attributes, closing_fd, look, opened
 from codeagent.core.dataclass import dataclass
+from codeagent.core.effects import Effect, Entry
 from codeagent.core.errors import ContentChanged, PartlyChanged, WorkspaceError
 from codeagent.core.sanitize import spelled
 from codeagent.disk.opens import (

@@ -3,16 +3,17 @@ overlay."""
 
 import os
 import stat
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager, suppress
 from dataclasses import replace
-from typing import Literal
 
+from codeagent.core.changes import Change
+from codeagent.core.checkpoints import Node
 from codeagent.core.dataclass import dataclass
+from codeagent.core.effects import Effect, Entry, EntryKind
 from codeagent.core.errors import CodeagentError
-from codeagent.disk.opens import NOT_THERE, open_folder, open_regular
+from codeagent.disk.opens import NOT_THERE, open_below, open_folder, open_regular, read_regular
 
-EntryKind = Literal["file", "folder", "link", "other"]
 MARKS = "user.overlay."
 """How the extended attributes begin in which the kernel keeps its notes about a layer."""
 _OPAQUE = f"{MARKS}opaque"
@@ -25,72 +26,11 @@ class TooMuch(CodeagentError):
     """A command changed more than can be looked through; nothing of it was landed."""
 
 
-@dataclass(frozen=True)
-class Entry:
-    """What is at a path: a file, a folder, a link, or something that never lands."""
-
-    kind: EntryKind
-    device: int
-    inode: int
-    mode: int
-    """Permission bits, without set-id bits."""
-    size: int
-    """Bytes of a file or of a link's target; 0 for anything else."""
-    modified_ns: int
-    changed_ns: int
-    """When its content, mode or name last changed."""
-    links: int = 1
-    """How many names a file has."""
-    attributes: tuple[tuple[str, str], ...] = ()
-    """The extended attributes of a folder whose mode or attributes a layer changes; values in
-    hexadecimal digits."""
-
-    @classmethod
-    def of(cls, status: os.stat_result) -> "Entry":
-        kind = _kind(status.st_mode)
-        return cls(
-            kind=kind,
-            device=status.st_dev,
-            inode=status.st_ino,
-            mode=stat.S_IMODE(status.st_mode) & ~(stat.S_ISUID | stat.S_ISGID)
-            if kind == "file"
-            else stat.S_IMODE(status.st_mode),
-            size=status.st_size if kind in ("file", "link") else 0,
-            modified_ns=status.st_mtime_ns,
-            changed_ns=status.st_ctime_ns,
-            links=status.st_nlink if kind == "file" else 1,
-        )
-
-    def is_still(self, now: "Entry | None") -> bool:
-        """Whether `now` is this very file with the same content; renaming it changes neither."""
-        if now is None or self.kind == "folder":
-            return now is not None and (self.device, self.inode) == (now.device, now.inode)
-        return (self.device, self.inode, self.size, self.modified_ns) == (
-            now.device,
-            now.inode,
-            now.size,
-            now.modified_ns,
-        )
-
-
-@dataclass(frozen=True)
-class Effect:
-    """What a command did at one path; those of a folder come before those of what is in it."""
-
-    path: str
-    """Relative to the root."""
-    before: Entry | None
-    after: Entry | None
-    """None: it was removed."""
-    only_times: bool = False
-    """Whether content and mode are as before."""
-
-
 def look(folder: int, name: str) -> Entry | None:
     """Return what has this name in an open folder, a link itself and not its target; None if
     nothing has."""
     try:
-        return Entry.of(os.stat(name, dir_fd=folder, follow_symlinks=False))
+        return _entry(os.stat(name, dir_fd=folder, follow_symlinks=False))
     except OSError as error:
         if error.errno in NOT_THERE:
             return None
@@ -131,7 +71,7 @@ class _Merge:
             status = os.stat(name, dir_fd=upper, follow_symlinks=False)
             before = None if lower is None else look(lower, name)
             if not _is_whiteout(status):
-                yield from self._entry(path, before, Entry.of(status), (upper, lower), opaque)
+                yield from self._entry(path, before, _entry(status), (upper, lower), opaque)
             elif before is not None and lower is not None:
                 yield from _removed(path, before, lower, self.depth)
         if opaque and lower is not None:
@@ -166,6 +106,48 @@ class _Merge:
                 if self.passes(path):
                     hides = opaque or is_opaque(inner)
                     yield from below.of(f"{path}/", inner, under, opaque=hides)
+
+
+def changes_of(
+    upper: int, root: int, effects: Sequence[Effect], *, files: int, size: int
+) -> tuple[Change[Node], ...]:
+    """Return the first so many effects on files and links whose contents, together, are no larger.
+
+    Raises OSError.
+    """
+    found: list[Change[Node]] = []
+    left = size
+    for effect in effects:
+        sides = [side for side in (effect.before, effect.after) if side is not None]
+        whole = all(side.kind in ("file", "link") for side in sides) and not effect.only_times
+        needed = sum(side.size for side in sides)
+        if not whole or needed > left or len(found) == files:
+            continue
+        left -= needed
+        before = _node(root, effect.path, effect.before)
+        found.append(Change(effect.path, before, _node(upper, effect.path, effect.after)))
+    return tuple(found)
+
+
+def _node(top: int, path: str, entry: Entry | None) -> Node | None:
+    """Read a file or link. Raises OSError."""
+    if entry is None:
+        return None
+    *parents, name = path.split("/")
+    with closing_fd(open_below(top, parents)) as parent:
+        if entry.kind == "link":
+            return Node("link", os.fsencode(os.readlink(name, dir_fd=parent)))
+        data = read_regular(name, within=parent)
+    return Node("executable" if entry.mode & 0o111 else "file", data, entry.mode)
+
+
+def replace_content(upper: int, path: str, data: bytes) -> None:
+    """Let a file of the layer have this content; mode and attributes stay. Raises OSError."""
+    *parents, name = path.split("/")
+    with closing_fd(open_below(upper, parents)) as parent:
+        fd = os.open(name, os.O_WRONLY | os.O_TRUNC | os.O_NOFOLLOW | os.O_CLOEXEC, dir_fd=parent)
+        with os.fdopen(fd, "wb") as file:
+            file.write(data)
 
 
 def _names(folder: int) -> list[str]:
@@ -275,6 +257,21 @@ def closing_fd(fd: int) -> Iterator[int]:
         yield fd
     finally:
         os.close(fd)
+
+
+def _entry(status: os.stat_result) -> Entry:
+    kind = _kind(status.st_mode)
+    mode = stat.S_IMODE(status.st_mode)
+    return Entry(
+        kind=kind,
+        device=status.st_dev,
+        inode=status.st_ino,
+        mode=mode & ~(stat.S_ISUID | stat.S_ISGID) if kind == "file" else mode,
+        size=status.st_size if kind in ("file", "link") else 0,
+        modified_ns=status.st_mtime_ns,
+        changed_ns=status.st_ctime_ns,
+        links=status.st_nlink if kind == "file" else 1,
+    )
 
 
 def _is_whiteout(status: os.stat_result) -> bool:

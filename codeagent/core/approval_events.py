@@ -68,6 +68,20 @@ class ApprovalResolved(BaseEvent):
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
+class EffectsFound(BaseEvent):
+    """What a command changed that was tried out; nothing of it is in the workspace yet."""
+
+    type: Literal["effects.found"] = "effects.found"
+    call_id: str
+    changed: tuple[str, ...]
+    """`A path`, `M path` or `D path`; the last one may say how many more there are."""
+    unasked: int = 0
+    """How many files it changed besides that the ignore rules leave out."""
+    left: tuple[str, ...] = ()
+    """Paths that are never taken: protected ones, and those that somebody else changed."""
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
 class HostDecided(BaseEvent):
     """What became of a command's requests to a host that no card about hosts decided; once for each
     reason."""

@@ -53,6 +53,8 @@ NETWORK = "network: "
 *)`."""
 HOSTS = "network"
 """What stands for the tool in a rule about hosts, as in `network(pypi.org, *.pythonhosted.org)`."""
+EFFECTS = "effects"
+"""What stands for the tool in a rule about what commands change, as in `effects(src/**)`."""
 _MOST_NAMED = 3
 _LONGEST_UNSURE = 2_000
 """The longest text with a hole that is compared with a rule; a longer one may match any rule."""
@@ -246,6 +248,9 @@ class Verdict:
     later: str = ""
     """With `auto`: the user is asked once the call wants to reach a host, whichever it is, for this
     reason."""
+    tried: bool = False
+    """With `auto`: the call's commands are tried out, and what they would change is decided
+    about."""
 
 
 @dataclass(frozen=True)
@@ -333,6 +338,17 @@ class Policy:
             return verdict
         offline = self.check(tool, key.offline, default, effect)
         return replace(offline, later=verdict.reason) if offline.permission == "auto" else verdict
+
+    def trying(self, key: ApprovalKey, verdict: Verdict) -> Verdict:
+        """Return the verdict for a call whose commands can be tried out.
+
+        Only what nobody decided about is tried out: no rule, and nothing about the call itself that
+        asks.
+        """
+        undecided = verdict.permission == "prompt" and verdict.reason == ALWAYS_ASKS
+        if not undecided or key.network or key.sensitive is not None:
+            return verdict
+        return Verdict("auto", "auto", "it is tried out first", tried=True)
 
     def _by_rules_or_mode(
         self, key: ApprovalKey, rules: list[Rule], default: Permission, effect: Effect

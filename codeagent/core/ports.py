@@ -15,6 +15,7 @@ from codeagent.core.display import QuestionBlock
 from codeagent.core.messages import OutputStream
 
 if TYPE_CHECKING:  # brings ipaddress, which most conversations do without
+    from codeagent.core.effects import Trial
     from codeagent.core.hosts import Reach
 
 FileKind = Literal["file", "directory", "link", "other"]
@@ -327,6 +328,14 @@ class Sandbox(RunsCommands, Protocol):
     def exposed(self) -> str:
         """Why commands may find files of secrets that are not hidden from them, as a phrase;
         usually empty."""
+
+    @property
+    def untried(self) -> str:
+        """Why commands cannot be tried out, as a phrase; empty if they can. Known once it is
+        `ready`."""
+
+    async def try_out(self, command: Command, on_output: OnOutput) -> "Trial":
+        """Run a command as `run` does, in a view of the workspace. Raises as `run` does."""
 
     def frozen(self) -> AbstractAsyncContextManager[None]:
         """Pause everything inside during the block, so that the workspace stays as it is; nests.

@@ -387,6 +387,9 @@ class Tool(ABC, Generic[ArgsT]):
     sandboxed: bool = False
     """Whether it runs through `ToolContext.sandbox`: in plan mode with the workspace mounted
     read-only."""
+    tries: bool = False
+    """Whether its commands can be tried out, so that what they would change is asked about in place
+    of the call."""
     require_info: bool = False
     """Whether its calls are refused until the model has read its documentation with `info`."""
     in_place_of: "Tool[Any] | None" = None

@@ -36,7 +36,7 @@ from codeagent.sandbox.self_test import SelfTest
 from codeagent.sandbox.spec import SandboxSpec
 from codeagent.sandbox.tasks import LOOK_SECONDS, Room, all_done, in_thread, within_disk
 from codeagent.sandbox.thaw import thaw_left
-from codeagent.sandbox.trials import Trials
+from codeagent.sandbox.trials import Trials, TriedCommand
 
 _SHARE = 8
 """The package cache is trimmed once an eighth of what it may take was written, wherever that
@@ -66,6 +66,8 @@ class DockerSandbox:
         self._read_only = make(replace(spec, read_only_workspace=True))
         proxy = EgressProxy(spec.state_dir, internet or Internet(), spec.limits.network_bytes)
         self._egress = EgressContainers(spec, proxy, make)
+        self.untried = "the sandbox has not started"
+        """See the port."""
         self.trials = Trials(spec, self._resources, make, self._default)
         self._programs = ContainerPrograms(spec, self._resources, proxy, make, self._freeze_lock)
         self._resources.may_plant = lambda: bool(self._programs.writing) or self._default.busy
@@ -114,6 +116,7 @@ class DockerSandbox:
     async def ready(self) -> None:
         """See the port; costs nothing while there is a container."""
         await self._default.start()
+        self.untried = await self.trials.impossible()
 
     @property
     def exposed(self) -> str:
@@ -133,6 +136,10 @@ class DockerSandbox:
         if result.left_running and self._watching is None:
             self._watching = asyncio.create_task(self._watch_what_is_left(Room(*self._written)))
         return result
+
+    async def try_out(self, command: Command, on_output: OnOutput) -> TriedCommand:
+        """See the port."""
+        return await self.trials.run(command, on_output)
 
     async def start_program(self, program: StdioProgram) -> RunningProgram:
         """Start a program in a container of its own, see `StartProgram`."""

@@ -10,6 +10,7 @@ from contextlib import AbstractAsyncContextManager
 from functools import partial
 from pathlib import Path
 
+from codeagent.core.effects import Trial
 from codeagent.core.errors import SandboxUnavailable
 from codeagent.core.host_programs import COMMAND, WATCHDOG, new_mark, start_program
 from codeagent.core.messages import OutputStream
@@ -112,6 +113,15 @@ class HostSandbox:
 
     async def ready(self) -> None:
         """Return at once."""
+
+    @property
+    def untried(self) -> str:
+        """See the port."""
+        return "commands run on this machine"
+
+    async def try_out(self, command: Command, on_output: OnOutput) -> Trial:
+        """See the port."""
+        raise SandboxUnavailable(self.untried, "run it without trying it out")
 
     @property
     def exposed(self) -> str:

@@ -2,14 +2,18 @@
 
 import asyncio
 import secrets
-from collections.abc import Callable, Collection
+from collections.abc import Callable, Collection, Sequence
 from contextlib import suppress
 from dataclasses import replace
 from functools import partial
+from typing import TypeVar
 
 from codeagent.changes.layer_landing import LayerLanding, plan
-from codeagent.changes.layers import Effect, effects_of
+from codeagent.changes.layers import changes_of, effects_of, replace_content
+from codeagent.core.changes import Change
+from codeagent.core.checkpoints import Node
 from codeagent.core.dataclass import dataclass
+from codeagent.core.effects import Effect
 from codeagent.core.errors import EngineError, SandboxError, SandboxUnavailable
 from codeagent.core.ports import CHECK, Command, CommandResult, OnOutput
 from codeagent.sandbox.container import SessionContainer
@@ -19,46 +23,66 @@ from codeagent.sandbox.profile import HOME
 from codeagent.sandbox.spec import SandboxSpec, View
 from codeagent.sandbox.tasks import in_thread, run_to_end
 
+T = TypeVar("T")
+_MOST_SHOWN = 200
+_MOST_BYTES = 8 << 20
+"""How many files, and how much of them, are read to be shown."""
 
-class Trial:
-    """What a command did in a view of the workspace, until it is closed."""
+
+class TriedCommand:
+    """Implements `codeagent.core.effects.Trial`."""
 
     def __init__(
         self, result: CommandResult, layer: Layer, resources: SessionResources, began_ns: int
     ) -> None:
-        self.result = result
-        self.began_ns = began_ns
-        """When the command began, by the clock of the layer's file system."""
+        self._result = result
         self._layer = layer
         self._resources = resources
-        self._effects: tuple[Effect, ...] | None = None
+        self._began_ns = began_ns
+
+    @property
+    def result(self) -> CommandResult:
+        return self._result
+
+    @property
+    def began_ns(self) -> int:
+        return self._began_ns
 
     async def effects(self) -> tuple[Effect, ...]:
-        """Return what it would change. Raises TooMuch, OSError."""
-        if self._effects is None:
-            self._effects = await in_thread(self._read)
-        return self._effects
+        return await self._with_folders(lambda upper, root: tuple(effects_of(upper, root)))
 
-    def _read(self) -> tuple[Effect, ...]:
-        pinned, _ = self._resources.opened()
-        with self._layer.upper() as upper, pinned.listed() as root:
-            return tuple(effects_of(upper, root))
+    async def changes(self, effects: Sequence[Effect]) -> tuple[Change[Node], ...]:
+        return await self._with_folders(
+            lambda upper, root: changes_of(
+                upper, root, effects, files=_MOST_SHOWN, size=_MOST_BYTES
+            )
+        )
 
-    async def land(self, left: Collection[str] = ()) -> None:
-        """Land what it changed, without what it did at the paths in `left`; all or nothing, see
-        `LayerLanding.land`."""
-        steps = plan(await self.effects(), left)
+    async def replace(self, change: Change[Node]) -> None:
+        assert change.after is not None
+        data = change.after.data
+        await self._with_folders(lambda upper, root: replace_content(upper, change.path, data))
 
-        def work() -> None:
-            pinned, _ = self._resources.opened()
-            with self._layer.upper() as upper, pinned.listed() as root:
-                LayerLanding(self._layer.folder, upper, root).land(steps)
-
-        await run_to_end(in_thread(work))
+    async def land(self, effects: Sequence[Effect], left: Collection[str] = ()) -> None:
+        steps = plan(effects, left)
+        await run_to_end(
+            self._with_folders(
+                lambda upper, root: LayerLanding(self._layer.folder, upper, root).land(steps)
+            )
+        )
 
     async def close(self) -> None:
-        """Throw away what has not landed."""
         await in_thread(partial(remove_layer, self._layer))
+
+    async def _with_folders(self, work: Callable[[int, int], T]) -> T:
+        """Do the work in a thread, with the layer's folder and the workspace's open."""
+
+        def opened() -> T:
+            pinned, _ = self._resources.opened()
+            with self._layer.upper() as upper, pinned.listed() as root:
+                return work(upper, root)
+
+        return await in_thread(opened)
 
 
 @dataclass(frozen=True)
@@ -100,7 +124,7 @@ class Trials:
                 self._why_not = str(error)
         return self._why_not
 
-    async def run(self, command: Command, on_output: OnOutput) -> Trial:
+    async def run(self, command: Command, on_output: OnOutput) -> TriedCommand:
         """Run a command as `Sandbox.run` does, in a view. Raises as that does."""
         prepared = await self._take()
         began_ns = prepared.layer.now()
@@ -111,7 +135,7 @@ class Trials:
             raise
         await run_to_end(prepared.container.close())
         self.prepare()
-        return Trial(result, prepared.layer, self._resources, began_ns)
+        return TriedCommand(result, prepared.layer, self._resources, began_ns)
 
     def prepare(self) -> None:
         """Make the next container, beside whatever happens meanwhile."""

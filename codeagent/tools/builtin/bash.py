@@ -68,6 +68,7 @@ class Bash(Tool[BashArgs]):
     permission = "prompt"
     effect = "anything"
     sandboxed = True
+    tries = True
 
     def __init__(
         self,
