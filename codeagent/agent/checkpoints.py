@@ -187,6 +187,9 @@ class Checkpointing:
     async def _first_snapshot(self) -> None:
         assert self.store is not None
         try:
+            landed = () if self._sandbox is None else await self._sandbox.finish_landings()
+            for line in landed:
+                self._emitter.emit(Notice(code="effects.recovered", text=line))
             if (recovered := await self.store.recover()) is not None:
                 self._emitter.emit(Notice(code="checkpoint.recovered", text=recovered))
             self._tell_of((await self._told_if_slow(self.store)).others)

@@ -291,12 +291,7 @@ class CallContexts:
             from codeagent.agent.trials import TryingSandbox  # not before the first trial
 
             return TryingSandbox(
-                environment.sandbox,
-                environment.workspace,
-                prepared.call.id,
-                self._approvals,
-                token,
-                environment.attended,
+                environment.sandbox, environment.workspace, prepared.call.id, self._approvals, token
             )
         return reaching(environment.sandbox, prepared.call.id, self._approvals, token, permit)
 

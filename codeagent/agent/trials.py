@@ -20,7 +20,7 @@ from codeagent.core.paths import host_reason, protected_part, secret_reason
 from codeagent.core.policy import EFFECTS, SAID_NO, Decision, Rule, Verdict
 from codeagent.core.ports import Command, CommandResult, OnOutput, Sandbox, Workspace
 from codeagent.core.sanitize import on_one_line, spelled
-from codeagent.core.tool import Denied, Preview
+from codeagent.core.tool import Preview
 
 _MOST_QUESTIONS = 3
 """How often the user is asked about the same command because the workspace keeps changing."""
@@ -39,7 +39,6 @@ class TryingSandbox:
     call_id: str
     approvals: Approvals
     token: CancelToken
-    attended: bool
 
     async def run(self, command: Command, on_output: OnOutput) -> CommandResult:
         if command.hosts or command.read_only:
@@ -100,10 +99,7 @@ class _Review:
         self._permissions = asks.approvals.permissions
 
     async def settle(self) -> CommandResult:
-        """Land what is taken; return the command's result, with a sentence about that.
-
-        Raises Denied if nobody was there to take it.
-        """
+        """Land what is taken; return the command's result, with a sentence about that."""
         result = self._trial.result
         if result.stopped:
             return _noted(result, "it was stopped; nothing that it changed was taken")
@@ -117,8 +113,10 @@ class _Review:
                     return await self._settle(effects, reason)
                 except ContentChanged as error:
                     reason = str(error)
-        except RunCancelled:
-            return _noted(replace(result, stopped=True), "nothing that it changed was taken")
+        except (RunCancelled, asyncio.CancelledError):
+            return _noted(
+                replace(result, exit_code=None, stopped=True), "nothing that it changed was taken"
+            )
         except (OSError, WorkspaceError) as error:
             return _noted(result, f"nothing that it changed was taken: {on_one_line(str(error))}")
         return _noted(
@@ -213,12 +211,8 @@ class _Review:
 
     def _thrown_away(self, parts: _Parts, decision: Decision) -> CommandResult:
         why = decision.reason or SAID_NO
-        if not self._asks.attended:
-            raise Denied(
-                f"{why}; the command ran, and nothing that it changed was taken: "
-                + ", ".join(_listed(parts.asked))
-            )
-        return _noted(self._trial.result, *_about(parts, taken=(), denied=why))
+        result = _noted(self._trial.result, *_about(parts, taken=(), denied=why))
+        return result if decision.source == "user" else replace(result, denied=why)
 
     def _tell(self, parts: _Parts, changes: ChangeSet) -> None:
         self._asks.approvals.emitter.emit(

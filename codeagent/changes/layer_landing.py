@@ -11,6 +11,7 @@ from hashlib import sha256
 from pathlib import Path
 from typing import Any, Literal, assert_never
 
+from codeagent.changes.diff import count
 from codeagent.changes.layers import MARKS, attributes, closing_fd, look, opened
 from codeagent.core.dataclass import dataclass
 from codeagent.core.effects import Effect, Entry
@@ -142,9 +143,11 @@ class LayerLanding:
 
     def _prepare(self, steps: Sequence[Step]) -> None:
         """Check every step, make the layer durable, and write down what is to be done."""
+        folders = {step.path for step in steps if step.kind == "folder"}
         for step in steps:
-            with self._folder_of(self._root, step.path) as (parent, name):
-                self._check(step, look(parent, name))
+            if folders.isdisjoint(_folders_of(step.path)):
+                with self._folder_of(self._root, step.path) as (parent, name):
+                    self._check(step, look(parent, name))
         for step in steps:
             if step.kind in ("move", "swap"):
                 with self._folder_of(self._upper, step.path) as (parent, name):
@@ -260,16 +263,18 @@ class LayerLanding:
                 case _:
                     assert_never(step.kind)
 
-    def finish(self) -> tuple[str, ...]:
+    def finish(self) -> tuple[str, ...] | None:
         """Finish what a process had begun that was killed: make the rest, or take back the rest.
 
-        Returns a line about each path that somebody else changed meanwhile, which stays as it is.
-        Raises OSError, WorkspaceError.
+        Returns None if nothing was begun in this workspace; otherwise a line about what was done
+        and about each path that somebody else changed meanwhile, which stays as it is. Raises
+        OSError.
         """
         if (found := self._begun()) is None:
-            return ()
+            return None
         way, steps = found
-        said: list[str] = []
+        did = "was finished" if way == "forward" else "was taken back"
+        said = [f"taking what a command changed {did}: {count(len(steps), 'change')}"]
         for step in steps if way == "forward" else reversed(steps):
             try:
                 if way == "forward":
@@ -296,6 +301,11 @@ class LayerLanding:
                     return
         self._check(step, now)
         self._make(step)
+
+    @property
+    def begun_elsewhere(self) -> bool:
+        """Whether the layer is being landed in another workspace."""
+        return (self._folder / _JOURNAL).exists()
 
     def _begun(self) -> tuple[str, tuple[Step, ...]] | None:
         """Return what the journal says; None if there is none, or it is of another workspace."""

@@ -194,6 +194,8 @@ class CommandResult:
     out_of_memory: bool = False
     notices: tuple[str, ...] = ()
     """What the sandbox did about the command's effects, such as moving a planted `.git` away."""
+    denied: str = ""
+    """Why nothing was taken of what it changed, if nobody was there to take it."""
 
 
 @dataclass(frozen=True)
@@ -333,6 +335,10 @@ class Sandbox(RunsCommands, Protocol):
     def untried(self) -> str:
         """Why commands cannot be tried out, as a phrase; empty if they can. Known once it is
         `ready`."""
+
+    async def finish_landings(self) -> tuple[str, ...]:
+        """Finish taking what commands of ended processes had changed in this workspace; return a
+        line about each. It need not be ready."""
 
     async def try_out(self, command: Command, on_output: OnOutput) -> "Trial":
         """Run a command as `run` does, in a view of the workspace. Raises as `run` does."""

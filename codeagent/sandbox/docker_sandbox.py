@@ -29,6 +29,7 @@ from codeagent.sandbox.exec_stream import ExecTarget
 from codeagent.sandbox.freeze import FreezeLock
 from codeagent.sandbox.guard import SessionResources, move_planted, set_aside
 from codeagent.sandbox.image import configured_image, require_image
+from codeagent.sandbox.layers import finish_landings
 from codeagent.sandbox.mounts import PinnedRoot
 from codeagent.sandbox.packages import PackageCache
 from codeagent.sandbox.programs import ContainerPrograms
@@ -136,6 +137,10 @@ class DockerSandbox:
         if result.left_running and self._watching is None:
             self._watching = asyncio.create_task(self._watch_what_is_left(Room(*self._written)))
         return result
+
+    async def finish_landings(self) -> tuple[str, ...]:
+        """See the port."""
+        return await in_thread(partial(finish_landings, self._spec.state_dir, self._spec.root))
 
     async def try_out(self, command: Command, on_output: OnOutput) -> TriedCommand:
         """See the port."""

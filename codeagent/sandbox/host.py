@@ -27,6 +27,7 @@ from codeagent.core.programs import find_program
 from codeagent.core.redact import is_secret_name
 from codeagent.core.watchdog import MARK
 from codeagent.sandbox.freeze import FreezeLock
+from codeagent.sandbox.layers import finish_landings
 from codeagent.sandbox.process_tree import (
     ProcessTree,
     living,
@@ -118,6 +119,10 @@ class HostSandbox:
     def untried(self) -> str:
         """See the port."""
         return "commands run on this machine"
+
+    async def finish_landings(self) -> tuple[str, ...]:
+        """See the port."""
+        return await in_thread(partial(finish_landings, self._state_dir, self._root))
 
     async def try_out(self, command: Command, on_output: OnOutput) -> Trial:
         """See the port."""

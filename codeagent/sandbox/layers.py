@@ -8,8 +8,11 @@ from collections.abc import Iterator
 from contextlib import contextmanager, suppress
 from pathlib import Path
 
+from codeagent.changes.layer_landing import LayerLanding
+from codeagent.changes.layers import closing_fd
 from codeagent.core.dataclass import dataclass
 from codeagent.core.errors import SandboxUnavailable
+from codeagent.disk.locks import locked
 from codeagent.disk.opens import open_folder
 from codeagent.disk.private import make_private_folder
 from codeagent.sandbox.mounts import PinnedRoot
@@ -73,17 +76,50 @@ def _make_like(upper: Path, root: PinnedRoot) -> None:
     upper.chmod(stat.S_IMODE(status.st_mode))
 
 
-def remove_layer(layer: Layer) -> bool:
-    """Remove a layer whose container has ended; False if something in it belongs to the engine."""
-    for folder, inner, _ in os.walk(layer.folder):
-        for name in inner:
-            with suppress(OSError):
-                os.chmod(os.path.join(folder, name), 0o700, follow_symlinks=True)  # noqa: PTH101,PTH118  # of this layer
+def remove_layer(layer: Layer) -> None:
+    """Remove a layer whose container has ended; what belongs to the engine is moved aside, see
+    `spent`."""
+    for folder, names, _ in os.walk(layer.folder):
+        for name in names:
+            entry = Path(folder, name)
+            if not entry.is_symlink():
+                with suppress(OSError):  # the engine's
+                    entry.chmod(0o700)
     shutil.rmtree(layer.folder, ignore_errors=True)
-    return not layer.folder.exists()
+    if layer.folder.exists():
+        aside = spent(layer.folder.parent.parent.parent)
+        make_private_folder(aside)
+        layer.folder.rename(aside / layer.folder.name)
 
 
-def left_layers(state_dir: Path) -> list[Layer]:
+def finish_landings(state_dir: Path, root: Path) -> tuple[str, ...]:
+    """Finish landings in this workspace that processes had begun which have ended, and remove what
+    they left; return a line about each."""
+    said: list[str] = []
+    if not (left := _left(state_dir)):
+        return ()
+    with locked(_layers(state_dir).with_suffix(".lock")):
+        for layer in left:
+            said += _finished(layer, root)
+    return tuple(said)
+
+
+def _finished(layer: Layer, root: Path) -> list[str]:
+    try:
+        with layer.upper() as upper, closing_fd(open_folder(root)) as fd:
+            landing = LayerLanding(layer.folder, upper, fd)
+            said = [*(landing.finish() or ())]
+            elsewhere = landing.begun_elsewhere
+        if not elsewhere:
+            remove_layer(layer)
+    except FileNotFoundError:
+        return []  # another process has just done it
+    except OSError as error:
+        return [f"{layer.folder} could not be removed: {os.strerror(error.errno or 0)}"]
+    return said
+
+
+def _left(state_dir: Path) -> list[Layer]:
     """Return the layers whose processes have ended."""
     found = []
     for folder in sorted(_layers(state_dir).glob("*")):
@@ -91,6 +127,11 @@ def left_layers(state_dir: Path) -> list[Layer]:
             if is_stray((folder / _OWNER).read_text(encoding="ascii")):
                 found.append(Layer(folder))
     return found
+
+
+def spent(state_dir: Path) -> Path:
+    """Return the folder of what is left of layers and only the engine can remove."""
+    return state_dir / "sandbox" / "spent-layers"
 
 
 def _layers(state_dir: Path) -> Path:

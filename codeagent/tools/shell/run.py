@@ -23,7 +23,15 @@ from codeagent.core.ports import (
     RunsCommands,
     Workspace,
 )
-from codeagent.core.tool import Cancelled, Failed, InvalidArgs, TimedOut, ToolContext, ToolResult
+from codeagent.core.tool import (
+    Cancelled,
+    Denied,
+    Failed,
+    InvalidArgs,
+    TimedOut,
+    ToolContext,
+    ToolResult,
+)
 from codeagent.tools.edit.reads import ReadTracker
 
 _KEPT = 64 * 1024
@@ -249,6 +257,8 @@ class CommandRun:
             raise TimedOut(text, content=_unless_empty(printed), blocks=blocks, details=details)
         if self.ending == "cancelled":
             raise Cancelled(stopped, content=_unless_empty(printed), blocks=blocks, details=details)
+        if result.denied:
+            raise Denied(result.denied, content=content, blocks=blocks, details=details)
         if result.exit_code != 0:
             raise Failed(notes[0].strip("[]"), content=content, blocks=blocks, details=details)
         return ToolResult(content=content, blocks=blocks, details=details)

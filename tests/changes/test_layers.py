@@ -1,0 +1,254 @@
+"""What a layer changes is read, lands all or none, and is finished after a crash."""
+
+import os
+import tempfile
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any
+from unittest.mock import patch
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from codeagent.changes import layer_landing, layers
+from codeagent.core.errors import ContentChanged, WorkspaceError
+from codeagent.disk import opens
+from tests.effort import times
+from tests.layers import Layered, Tree, make_tree, tree_of
+
+PATHS = ("a", "b.txt", "d", "d/one", "d/two", "d/e/three", "d/e/f/four", "a/below", "g/h")
+_TEXTS = st.sampled_from(["", "old\n", "one\ntwo\n", "-> b.txt", "-> nowhere", None])
+_TREES = st.dictionaries(st.sampled_from(PATHS), _TEXTS, max_size=6).map(
+    lambda wanted: {
+        path: text
+        for path, text in wanted.items()
+        if not any(other.startswith(f"{path}/") for other in wanted)
+    }
+)
+Rename = Callable[[str, str, int, int], None]
+CASES = st.tuples(_TREES, _TREES, st.frozensets(st.sampled_from(["d", "d/e", "g", "a"])))
+
+
+class Killed(BaseException):
+    """The process ends here."""
+
+
+@contextmanager
+def layered(before: Tree, after: Tree, opaque: frozenset[str] = frozenset()) -> Iterator[Layered]:
+    with tempfile.TemporaryDirectory() as folder:
+        made = Layered.make(Path(folder), before)
+        made.becomes(after, opaque=opaque)
+        yield made
+
+
+@contextmanager
+def interrupted(at: int, error: BaseException) -> Iterator[list[int]]:
+    """Raise before the rename with this number, from 0; yields how many were tried."""
+    tried = [0]
+
+    def counted(original: Rename) -> Rename:
+        def rename(name: str, new: str, source: int, target: int) -> None:
+            tried[0] += 1
+            if tried[0] == at + 1:
+                raise error
+            original(name, new, source, target)
+
+        return rename
+
+    with (
+        patch.object(layer_landing, "rename_new", counted(opens.rename_new)),
+        patch.object(layer_landing, "exchange", counted(opens.exchange)),
+    ):
+        yield tried
+
+
+@pytest.mark.soak
+@settings(max_examples=times(60), deadline=None)
+@given(CASES)
+def test_landing_makes_of_the_workspace_what_the_view_showed(
+    case: tuple[Tree, Tree, frozenset[str]],
+) -> None:
+    before, after, opaque = case
+    with layered(before, after, opaque) as view:
+        view.land()
+        assert tree_of(view.root) == _seen(after)
+
+
+@pytest.mark.soak
+@settings(max_examples=times(60), deadline=None)
+@given(CASES, st.integers(0, 8))
+def test_a_step_that_fails_leaves_everything_as_it_was(
+    case: tuple[Tree, Tree, frozenset[str]], at: int
+) -> None:
+    before, after, opaque = case
+    with layered(before, after, opaque) as view, interrupted(at, OSError(28, "full")) as tried:
+        try:
+            view.land()
+        except WorkspaceError:
+            assert tree_of(view.root) == _seen(before)
+            assert view.finish() is None
+        else:
+            assert tried[0] <= at
+            assert tree_of(view.root) == _seen(after)
+
+
+@pytest.mark.soak
+@settings(max_examples=times(60), deadline=None)
+@given(CASES, st.integers(0, 8), st.integers(0, 8))
+def test_a_landing_that_was_killed_is_finished_however_often_it_is_killed(
+    case: tuple[Tree, Tree, frozenset[str]], at: int, again: int
+) -> None:
+    before, after, opaque = case
+    with layered(before, after, opaque) as view:
+        try:
+            with interrupted(at, Killed()):
+                view.land()
+        except Killed:
+            try:
+                with interrupted(again, Killed()):
+                    view.finish()
+            except Killed:
+                view.finish()
+        assert tree_of(view.root) == _seen(after)
+
+
+@pytest.mark.soak
+@settings(max_examples=times(60), deadline=None)
+@given(CASES, st.integers(0, 8), st.integers(0, 8))
+def test_taking_back_that_was_killed_is_finished(
+    case: tuple[Tree, Tree, frozenset[str]], at: int, again: int
+) -> None:
+    before, after, opaque = case
+    with layered(before, after, opaque) as view:
+        back = layer_landing.LayerLanding._take_back
+
+        def killed(*arguments: Any) -> None:
+            with interrupted(again, Killed()):
+                back(*arguments)
+
+        try:
+            with (
+                patch.object(layer_landing.LayerLanding, "_take_back", killed),
+                interrupted(at, OSError(28, "full")),
+            ):
+                view.land()
+        except WorkspaceError:
+            assert tree_of(view.root) == _seen(before)
+        except Killed:
+            view.finish()
+            assert tree_of(view.root) == _seen(before)
+
+
+def test_what_is_left_out_stays_as_it_is() -> None:
+    before = {"kept/a": "1", "kept/b": "2", "gone/c": "3", "gone/d": "4"}
+    after = {"kept/a": "new", "kept/b": "new", "fresh/e": "5", "fresh/f": "6"}
+    with layered(before, after) as view:
+        view.land(frozenset({"kept/b", "gone/d", "fresh/f"}))
+        assert tree_of(view.root) == {"kept/a": "new", "kept/b": "2", "gone/d": "4", "fresh/e": "5"}
+
+
+def test_what_is_neither_file_folder_nor_link_never_lands() -> None:
+    with layered({"a": "1"}, {"a": "1", "new/b": "2"}) as view:
+        os.mkfifo(view.upper / "new" / "pipe")
+        view.land()
+        assert tree_of(view.root) == {"a": "1", "new/b": "2"}
+
+
+def test_a_file_keeps_mode_time_links_and_attributes_that_the_command_gave_it() -> None:
+    with layered({"a": "1"}, {"a": "2", "b": "3"}) as view:
+        made = view.upper / "b"
+        made.chmod(0o751)
+        os.setxattr(made, "user.note", b"kept")
+        os.setxattr(view.upper / "a", "user.overlay.origin", b"the kernel's")
+        os.link(made, view.upper / "c")
+        os.utime(made, ns=(5, 5))
+        view.land()
+        landed = (view.root / "b").stat()
+        assert (landed.st_mode & 0o7777, landed.st_mtime_ns, landed.st_nlink) == (0o751, 5, 2)
+        assert os.getxattr(view.root / "c", "user.note") == b"kept"
+        assert os.listxattr(view.root / "a") == []
+
+
+def test_a_file_that_only_got_another_time_is_not_an_ordinary_effect() -> None:
+    with layered({"a": "1"}, {"a": "1"}) as view:
+        (view.upper / "a").write_text("1")
+        os.utime(view.upper / "a", ns=(7, 7))
+        assert [(effect.path, effect.only_times) for effect in view.effects()] == [("a", True)]
+        view.land()
+        assert (view.root / "a").stat().st_mtime_ns == 7
+
+
+@pytest.mark.parametrize(
+    "change",
+    [
+        lambda root: (root / "d" / "one").write_text("theirs"),
+        lambda root: (root / "d" / "one").unlink(),
+        lambda root: (root / "new").write_text("theirs"),
+        lambda root: (root / "gone" / "theirs").write_text("theirs"),
+        lambda root: (root / "d").rename(root / "moved"),
+    ],
+    ids=["changed", "removed", "created", "put into a folder that goes", "moved"],
+)
+def test_what_somebody_else_did_since_the_layer_was_read_keeps_it_from_landing(
+    change: Callable[[Path], object],
+) -> None:
+    before = {"d/one": "1", "gone/x": "2", "z": "3"}
+    with layered(before, {"d/one": "new", "new": "4", "z": "5"}) as view:
+        steps = layer_landing.plan(view.effects())
+        change(view.root)
+        theirs = tree_of(view.root)
+        with view.landing() as landing, pytest.raises(ContentChanged):
+            landing.land(steps)
+        assert tree_of(view.root) == theirs
+
+
+def test_a_change_in_the_instant_of_the_landing_is_not_lost() -> None:
+    """It is seen in the file that was replaced, and everything is taken back."""
+
+    def late(name: str, other: str, source: int, target: int) -> None:
+        if name == "b":
+            (view.root / "b").write_text("theirs, at the last moment")
+            patched.stop()
+        opens.exchange(name, other, source, target)
+
+    with layered({"a": "1", "b": "2"}, {"a": "new", "b": "new"}) as view:
+        patched = patch.object(layer_landing, "exchange", late)
+        patched.start()
+        with pytest.raises(ContentChanged):
+            view.land()
+        assert tree_of(view.root) == {"a": "1", "b": "theirs, at the last moment"}
+
+
+def test_after_a_crash_a_file_that_somebody_else_changed_meanwhile_stays_theirs() -> None:
+    with layered({"a": "1", "b": "2"}, {"a": "new", "b": "new"}) as view:
+        with pytest.raises(Killed), interrupted(1, Killed()):
+            view.land()
+        (view.root / "b").write_text("theirs")
+        said = view.finish()
+        assert said is not None and any("b changed meanwhile" in line for line in said)
+        assert tree_of(view.root) == {"a": "new", "b": "theirs"}
+
+
+def test_a_link_that_took_the_place_of_a_folder_is_not_followed(tmp_path: Path) -> None:
+    make_tree(tmp_path / "outside", {"one": "1"})
+    with layered({"d/one": "1"}, {"d/one": "new"}) as view:
+        steps = layer_landing.plan(view.effects())
+        (view.root / "d").rename(view.root / "elsewhere")
+        (view.root / "d").symlink_to(tmp_path / "outside")
+        with view.landing() as landing, pytest.raises(ContentChanged):
+            landing.land(steps)
+        assert (tmp_path / "outside" / "one").read_text() == "1"
+
+
+def test_more_than_can_be_looked_through_is_refused(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(layers, "MOST_EFFECTS", 2)
+    with layered({}, {"a": "", "b": "", "c": ""}) as view, pytest.raises(layers.TooMuch):
+        view.effects()
+
+
+def _seen(tree: Tree) -> dict[str, str | None]:
+    with tempfile.TemporaryDirectory() as folder:
+        make_tree(Path(folder), tree)
+        return tree_of(Path(folder))
