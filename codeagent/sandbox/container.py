@@ -90,6 +90,8 @@ class SessionContainer:
         self._why_root = ""
         """Why the self-test failed with mapped ids; empty if it did not."""
         self._paused: str | None = None
+        self.layers: list[Layer] = []
+        """Those of its containers, the present one last."""
         self._to_say: list[str] = []
         """Notices for the next command."""
 
@@ -361,6 +363,8 @@ class SessionContainer:
         self._stale = None
         self._left = False
         self._guard.begin(container)
+        if container.layer is not None:
+            self.layers.append(container.layer)
         try:
             async with self._freeze_lock.activity():
                 target = self._target(container)
@@ -370,7 +374,7 @@ class SessionContainer:
                     root,
                     container,
                     read_only=spec.read_only_workspace,
-                    layer=None if spec.view is None else Layer(spec.view.layer),
+                    layer=container.layer,
                 )
         except BaseException as error:
             self._give_up(container)

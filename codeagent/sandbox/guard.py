@@ -22,6 +22,7 @@ from codeagent.sandbox.engine_socket import engine_socket
 from codeagent.sandbox.exec_stream import ExecTarget
 from codeagent.sandbox.freeze import processor_time
 from codeagent.sandbox.git_view import GitLocation, GitView, index_state, tracks
+from codeagent.sandbox.layers import Layer
 from codeagent.sandbox.mounts import (
     NOT_ALL_MASKED,
     PinnedEntry,
@@ -246,6 +247,8 @@ class Container:
     """What is mounted in place of the git directory; None if that is mounted itself."""
     user: WorkUser
     """The user that commands run as."""
+    layer: Layer | None
+    """What gets the changes of a view; None if the workspace itself does."""
 
     @property
     def guarded(self) -> tuple[tuple[str, int], ...]:

@@ -22,6 +22,7 @@ from codeagent.sandbox.freeze import process_list
 from codeagent.sandbox.git_view import GitView, view_of
 from codeagent.sandbox.guard import Container, SessionResources
 from codeagent.sandbox.image import ImageChoice, choose_image
+from codeagent.sandbox.layers import Layer, new_layer
 from codeagent.sandbox.mounts import (
     NOT_ALL_MASKED,
     PinnedEntry,
@@ -41,7 +42,7 @@ from codeagent.sandbox.profile import (
     seccomp_filter,
 )
 from codeagent.sandbox.self_test import OWN_KERNEL
-from codeagent.sandbox.spec import SandboxSpec, View
+from codeagent.sandbox.spec import SandboxSpec
 from codeagent.sandbox.user_python import python_links, search_path, start_scripts
 from codeagent.sandbox.work_user import WorkUserChoice, choose_user
 
@@ -111,7 +112,8 @@ def _start(
     """Make and start a container. Raises SandboxUnavailable, EngineError."""
     root, engine = resources.opened()
     image = choose_image(engine, spec, on_progress)
-    contents = _contents(spec, resources, work, image)
+    layer = None if spec.view is None else new_layer(spec.state_dir, root)
+    contents = _contents(spec, resources, work, image, layer)
     arguments = create_arguments(
         ContainerSpec(
             image=image.reference,
@@ -150,6 +152,7 @@ def _start(
         path=contents.path,
         git_view=contents.view,
         user=work.user,
+        layer=layer,
     )
 
 
@@ -180,9 +183,14 @@ class _Contents:
 
 
 def _contents(
-    spec: SandboxSpec, resources: SessionResources, work: WorkUserChoice, image: ImageChoice
+    spec: SandboxSpec,
+    resources: SessionResources,
+    work: WorkUserChoice,
+    image: ImageChoice,
+    layer: Layer | None,
 ) -> _Contents:
-    """Prepare everything on this machine that is mounted. Raises SandboxUnavailable."""
+    """Prepare everything on this machine that is mounted; `layer`: what gets the changes in place
+    of the workspace. Raises SandboxUnavailable."""
     root, _ = resources.opened()
     outside = resources.repository
     protected = _mountable(root.protected())
@@ -194,7 +202,7 @@ def _contents(
     # What the image brings from the home directory may be private.
     folders += [bind.source for bind in image.binds if Path(bind.source).is_relative_to(spec.home)]
     folders += [] if view is None else [str(view.folder)]
-    work.show(folders if spec.view is None else [*folders, str(spec.view.layer)])
+    work.show(folders if layer is None else [*folders, str(layer.folder)])
     own = state_files(spec.state_dir, work.user.uid, work.user.gid)
     links = python_links(spec.python.environment, image.python)
     python = (start_scripts(spec.state_dir, links),) if links else ()
@@ -208,20 +216,20 @@ def _contents(
         view=view,
         cache=cache,
         warnings=(*_warnings(hidden), *filter(None, (unviewed,)), *cache.warnings),
-        overlay=None if spec.view is None else _overlay(root, spec.view, work),
+        overlay=None if layer is None else _overlay(root, layer, work),
     )
 
 
-def _overlay(root: PinnedRoot, view: View, work: WorkUserChoice) -> Overlay:
+def _overlay(root: PinnedRoot, layer: Layer, work: WorkUserChoice) -> Overlay:
     """Return the mount of a view. Raises SandboxUnavailable if the engine cannot be given its
     folders."""
-    lower, layer = (work.shown(path) for path in (str(root.path), str(view.layer)))
-    if odd := next((path for path in (lower, layer) if not _PLAIN.fullmatch(path)), None):
+    lower, own = (work.shown(path) for path in (str(root.path), str(layer.folder)))
+    if odd := next((path for path in (lower, own) if not _PLAIN.fullmatch(path)), None):
         raise SandboxUnavailable(
             f"{visible(odd)} cannot be shown as a view: its name has one of `,:\\`",
             "rename the folder",
         )
-    return Overlay(lower, layer, str(root.path))
+    return Overlay(lower, own, str(root.path))
 
 
 def _reap_strays(engine: Engine) -> None:

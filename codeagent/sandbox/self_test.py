@@ -59,21 +59,20 @@ async def self_test(
     name = f"{CHECK}{secrets.token_hex(8)}"
     reply = f"{name}-reply"
     nonce = secrets.token_hex(16)
-    try:
-        held = _write(root, name, nonce)
-    except OSError as error:
-        return SelfTest((), (f"the workspace cannot be written to ({error.strerror})",))
-    try:
-        arguments = [name, "" if read_only else reply, *(path for path, _ in guarded)]
-        output = await run_script(engine, target, "check", arguments, _TEST_SECONDS)
-        leaked = layer is not None and _read(root.fd, reply) is not None
-        with nullcontext(root.fd) if layer is None else layer.upper() as written_to:
-            replied = None if read_only or leaked else _read(written_to, reply)
-            _remove(written_to, reply)
-    finally:
-        for left in (reply, name):
-            _remove(root.fd, left)
-        os.close(held)
+    with nullcontext(root.fd) if layer is None else layer.upper() as folder:
+        try:
+            held = _write(folder, name, nonce)
+        except OSError as error:
+            return SelfTest((), (f"the workspace cannot be written to ({error.strerror})",))
+        try:
+            arguments = [name, "" if read_only else reply, *(path for path, _ in guarded)]
+            output = await run_script(engine, target, "check", arguments, _TEST_SECONDS)
+            leaked = layer is not None and _read(root.fd, reply) is not None
+            replied = None if read_only or leaked else _read(folder, reply)
+        finally:
+            for left in (reply, name):
+                _remove(folder, left)
+            os.close(held)
     answers: dict[str, list[str]] = defaultdict(list)
     for line in output.decode("utf-8", "replace").splitlines():
         key, _, value = line.partition("=")
@@ -129,10 +128,10 @@ def remedy_of(test: SelfTest, engine: Engine) -> str:
     return "codeagent sandbox test shows all of it; the engine must run on this machine and see this directory"
 
 
-def _write(root: PinnedRoot, name: str, text: str) -> int:
+def _write(folder: int, name: str, text: str) -> int:
     """Write a file and keep it open and locked, so that a cleanup sees that it is in use. Raises
     OSError."""
-    fd = create_file(name, 0o644, within=root.fd)
+    fd = create_file(name, 0o644, within=folder)
     with suppress(OSError):  # a file system without locks
         try_lock(fd)
     os.fchmod(fd, 0o644)

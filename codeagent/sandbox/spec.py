@@ -42,8 +42,6 @@ class UserPython:
 class View:
     """A copy-on-write view of the workspace, for a container beside the session's own."""
 
-    layer: Path
-    """The folder of its layer, with the folders `upper` and `work`."""
     container_id: str
     """The session's container, whose loopback it shares."""
     scratch: tuple[str, str]
@@ -85,4 +83,5 @@ class SandboxSpec:
     """Contains the socket of the proxy, for containers whose commands may reach hosts; None: no
     network access."""
     view: View | None = None
-    """Commands change a layer in place of the workspace; None: the workspace itself."""
+    """Each container has a layer of its own, which commands change in place of the workspace;
+    None: they change that itself."""

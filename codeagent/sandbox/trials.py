@@ -18,7 +18,7 @@ from codeagent.core.errors import EngineError, SandboxError, SandboxUnavailable
 from codeagent.core.ports import CHECK, Command, CommandResult, OnOutput
 from codeagent.sandbox.container import SessionContainer
 from codeagent.sandbox.guard import SessionResources
-from codeagent.sandbox.layers import Layer, new_layer, remove_layer
+from codeagent.sandbox.layers import Layer, remove_layer
 from codeagent.sandbox.profile import HOME
 from codeagent.sandbox.spec import SandboxSpec, View
 from codeagent.sandbox.tasks import in_thread, run_to_end
@@ -90,7 +90,6 @@ class _Prepared:
     """A container in which nothing has run yet."""
 
     container: SessionContainer
-    layer: Layer
     beside: str
     """Id of the session's container then."""
 
@@ -127,7 +126,7 @@ class Trials:
     async def run(self, command: Command, on_output: OnOutput) -> TriedCommand:
         """Run a command as `Sandbox.run` does, in a view. Raises as that does."""
         prepared = await self._take()
-        began_ns = prepared.layer.now()
+        began_ns = prepared.container.layers[-1].now()
         try:
             result = await prepared.container.run(command, on_output)
         except BaseException:
@@ -135,7 +134,10 @@ class Trials:
             raise
         await run_to_end(prepared.container.close())
         self.prepare()
-        return TriedCommand(result, prepared.layer, self._resources, began_ns)
+        *given_up, layer = prepared.container.layers
+        for each in given_up:
+            await in_thread(partial(remove_layer, each))
+        return TriedCommand(result, layer, self._resources, began_ns)
 
     def prepare(self) -> None:
         """Make the next container, beside whatever happens meanwhile."""
@@ -169,14 +171,12 @@ class Trials:
 
     async def _prepared(self) -> _Prepared:
         beside = await self._session.id()
-        root, engine = self._resources.opened()
+        engine = self._resources.opened()[1]
         volumes = await in_thread(partial(engine.volumes_of, beside))
-        layer = await in_thread(partial(new_layer, self._spec.state_dir, root))
-        view = View(layer.folder, beside, (volumes["/tmp"], volumes[HOME]))
-        container = self._make(replace(self._spec, view=view))
-        prepared = _Prepared(container, layer, beside)
+        view = View(beside, (volumes["/tmp"], volumes[HOME]))
+        prepared = _Prepared(self._make(replace(self._spec, view=view)), beside)
         try:
-            await container.start()
+            await prepared.container.start()
         except BaseException:
             await run_to_end(self._drop(prepared))
             raise
@@ -205,4 +205,5 @@ class Trials:
 
     async def _drop(self, prepared: _Prepared) -> None:
         await prepared.container.close()
-        await in_thread(partial(remove_layer, prepared.layer))
+        for layer in prepared.container.layers:
+            await in_thread(partial(remove_layer, layer))

@@ -1,0 +1,281 @@
+"""Commands in a view of the workspace: nothing leaks before it lands, and then it is what the same
+commands do in place."""
+
+import asyncio
+import hashlib
+import os
+import shutil
+import stat
+import subprocess
+from collections.abc import AsyncIterator
+from pathlib import Path
+from random import Random
+
+import pytest
+import pytest_asyncio
+
+from codeagent.core.effects import Trial
+from codeagent.core.errors import ContentChanged
+from codeagent.core.ports import Command
+from codeagent.sandbox.docker_sandbox import DockerSandbox
+from tests.effort import chance, times
+from tests.sandboxes import Ran, make_repository, opened, run
+
+pytestmark = [pytest.mark.docker, pytest.mark.asyncio(loop_scope="module")]
+NAMES = ("a", "b", "c", "d", "n" * 200, "two words", "$'new\\nline'", "$'\\377\\376'")
+WRITES = (
+    "echo {number} > {path}",
+    "echo {number} >> {path}",
+    "rm -f {path}",
+    "rm -rf {path}",
+    "mkdir -p {path}",
+    "mv -T {path} {other}",
+    "mv {path} {other}",
+    "chmod {mode} {path}",
+    "ln -s {other} {path}",
+    "ln {path} {other}",
+    "truncate -s {number} {path}",
+    "dd if=/dev/zero of={path} bs=1 count=1 seek=100000 conv=notrunc status=none",
+    "touch -d @{number} {path}",
+    "rm -rf {path}; echo file > {path}",
+    "rm -f {path}; mkdir {path}; echo in > {path}/inner",
+    "cp -a {path} {other}",
+    'python3 -c \'import os, sys; os.setxattr(sys.argv[1], "user.x", b"{number}")\' {path}',
+    "for i in 1 2 3 4 5 6 7 8 9; do echo $i > {path}$i; done",
+    "exec 3<> {path}; exec 3>&-",
+)
+
+
+@pytest_asyncio.fixture(scope="module", loop_scope="module")
+async def tried(tmp_path_factory: pytest.TempPathFactory) -> AsyncIterator[DockerSandbox]:
+    """A sandbox whose commands are tried out."""
+    base = tmp_path_factory.mktemp("tried")
+    (base / "project").mkdir()
+    async with opened(base / "project", base / "state") as sandbox:
+        await sandbox.ready()
+        assert sandbox.untried == ""
+        yield sandbox
+
+
+@pytest_asyncio.fixture(scope="module", loop_scope="module")
+async def plain(tmp_path_factory: pytest.TempPathFactory) -> AsyncIterator[DockerSandbox]:
+    """A sandbox whose commands run in place."""
+    base = tmp_path_factory.mktemp("plain")
+    (base / "project").mkdir()
+    async with opened(base / "project", base / "state") as sandbox:
+        yield sandbox
+
+
+@pytest.fixture(autouse=True)
+def _empty(tried: DockerSandbox, plain: DockerSandbox) -> None:
+    for sandbox in (tried, plain):
+        for place in root_of(sandbox).iterdir():
+            shutil.rmtree(place) if place.is_dir() and not place.is_symlink() else place.unlink()
+
+
+def root_of(sandbox: DockerSandbox) -> Path:
+    return sandbox.spec.root
+
+
+async def try_out(sandbox: DockerSandbox, text: str) -> tuple[Ran, Trial]:
+    ran = Ran()
+    trial = await sandbox.try_out(Command(text, "call"), ran)
+    ran.result = trial.result
+    return ran, trial
+
+
+def tree(root: Path, *, times: bool = False) -> dict[str, tuple[object, ...]]:
+    """Everything below a folder: kind, mode, content, attributes, and how many names a file has."""
+    found: dict[str, tuple[object, ...]] = {}
+    for folder, folders, files in os.walk(os.fsencode(root)):
+        for name in (*folders, *files):
+            place = os.path.join(folder, name)
+            status = os.lstat(place)
+            content: object = b""
+            if stat.S_ISLNK(status.st_mode):
+                content = os.readlink(place)
+            elif stat.S_ISREG(status.st_mode):
+                content = hashlib.sha256(Path(os.fsdecode(place)).read_bytes()).digest()
+            names = sorted(os.listxattr(place, follow_symlinks=False))
+            attributes = [(each, os.getxattr(place, each, follow_symlinks=False)) for each in names]
+            more = (status.st_mtime_ns, status.st_ino) if times else ()
+            mode = 0 if stat.S_ISLNK(status.st_mode) else stat.S_IMODE(status.st_mode)
+            links = status.st_nlink if stat.S_ISREG(status.st_mode) else 0
+            found[os.fsdecode(place).removeprefix(f"{root}/")] = (
+                stat.S_IFMT(status.st_mode),
+                mode,
+                content,
+                attributes,
+                links,
+                *more,
+            )
+    return found
+
+
+def script(random: Random, number: int) -> str:
+    """So many random commands, each of which may fail."""
+
+    def path() -> str:
+        return "/".join(random.choice(NAMES) for _ in range(random.randint(1, 3)))
+
+    lines = [
+        random.choice(WRITES).format(
+            path=path(),
+            other=path(),
+            number=random.randint(0, 9),
+            mode=random.choice(("600", "644", "755", "700", "444")),
+        )
+        for _ in range(number)
+    ]
+    return "".join(f"{{ {line}; }} 2> /dev/null\n" for line in lines) + "true"
+
+
+@pytest.mark.soak
+@pytest.mark.parametrize("number", range(times(12)))
+async def test_what_lands_is_what_the_same_commands_do_in_place(
+    tried: DockerSandbox, plain: DockerSandbox, number: int
+) -> None:
+    random = chance(f"trial {number}")
+    await run(plain, script(random, 40))
+    subprocess.run(["cp", "-a", f"{root_of(plain)}/.", root_of(tried)], check=True)
+    before = tree(root_of(tried), times=True)
+    # Files that had several names already are cut apart by a view, see docs/explanation/effects.md.
+    if any(entry[4] not in (0, 1) for entry in before.values()):
+        pytest.skip("two names of one file to begin with")
+    text = script(random, 30)
+    _, trial = await try_out(tried, text)
+    assert tree(root_of(tried), times=True) == before
+    await trial.land(await trial.effects())
+    await trial.close()
+    await run(plain, text)
+    assert tree(root_of(tried)) == tree(root_of(plain))
+
+
+async def test_a_command_that_changes_nothing_has_no_effects(tried: DockerSandbox) -> None:
+    (root_of(tried) / "a").write_text("1")
+    ran, trial = await try_out(tried, "cat a; ls -la; echo kept > /tmp/x; exit 3")
+    assert (ran.stdout[:1], ran.result.exit_code) == (b"1", 3)
+    assert await trial.effects() == ()
+    await trial.close()
+
+
+async def test_a_view_that_was_made_before_shows_what_was_written_since(
+    tried: DockerSandbox,
+) -> None:
+    root = root_of(tried)
+    (root / "folder").mkdir()
+    (root / "folder" / "old").write_text("old")
+    _, trial = await try_out(tried, "true")
+    await trial.close()
+    (root / "folder" / "old").write_text("changed")
+    (root / "folder" / "new").write_text("new")
+    (root / "top").write_text("top")
+    ran, trial = await try_out(tried, "cat folder/old folder/new top; ls")
+    assert ran.stdout == b"changednewtopfolder\ntop\n"
+    await trial.close()
+
+
+async def test_scratch_and_loopback_are_those_of_the_session(tried: DockerSandbox) -> None:
+    serve = "python3 -m http.server 8765 --bind 127.0.0.1 > /dev/null 2>&1 &"
+    await run(tried, f"cd /tmp && echo shared > scratch && echo home > ~/kept; {serve}")
+    wait = "for i in $(seq 100); do curl -sf localhost:8765/scratch && break; sleep .1; done"
+    ran, trial = await try_out(tried, f"{wait}; cat ~/kept; echo back > /tmp/back")
+    await trial.close()
+    assert ran.stdout == b"shared\nhome\n"
+    assert (await run(tried, "cat /tmp/back; pkill -f http.server")).stdout == b"back\n"
+
+
+async def test_what_is_protected_or_masked_is_so_in_a_view(tried: DockerSandbox) -> None:
+    make_repository(root_of(tried) / "inner")
+    (root_of(tried) / ".env").write_text("KEY=canary")
+    ran, trial = await try_out(
+        tried, "cat .env; echo x > .env; ls /run /proc/1/root 2>&1 | tail -1"
+    )
+    assert b"canary" not in ran.stdout
+    assert await trial.effects() == ()
+    await trial.close()
+
+
+async def test_no_layer_can_be_reached_from_inside(tried: DockerSandbox) -> None:
+    layers = tried.spec.state_dir / "sandbox" / "layers"
+    look = f"ls {layers} 2>&1; find / -path /proc -prune -o -name upper -print 2>/dev/null"
+    ran, trial = await try_out(tried, f"echo secret > made; {look}")
+    await trial.close()
+    for each in (ran, await run(tried, look)):
+        assert each.stdout.count(b"\n") == 1 and b"No such file" in each.stdout
+
+
+async def test_devices_sockets_and_pipes_never_land(tried: DockerSandbox) -> None:
+    make = (
+        'mkfifo pipe; mknod device c 1 3; chmod u+s,g+s kept; python3 -c "import socket; '
+        "socket.socket(socket.AF_UNIX).bind('socket')\"; echo file > file"
+    )
+    _, trial = await try_out(tried, f"echo x > kept; {make}")
+    await trial.land(await trial.effects())
+    await trial.close()
+    found = {place.name: place.lstat().st_mode for place in root_of(tried).iterdir()}
+    assert found.keys() == {"kept", "file"}
+    assert not any(mode & (stat.S_ISUID | stat.S_ISGID) for mode in found.values())
+
+
+async def test_what_a_command_leaves_running_ends_with_its_view(tried: DockerSandbox) -> None:
+    ran, trial = await try_out(tried, "(sleep 301.5; echo late > late) & echo begun")
+    assert (ran.stdout, ran.result.left_running) == (b"begun\n", 2)
+    effects = await trial.effects()
+    lines = [path.read_bytes() for path in _command_lines()]
+    assert effects == ()
+    assert b"sleep\x00301.5\x00" not in lines
+    await trial.close()
+
+
+def _command_lines() -> list[Path]:
+    return [
+        path / "cmdline" for path in Path("/proc").glob("[0-9]*") if (path / "cmdline").exists()
+    ]
+
+
+async def test_a_command_that_is_stopped_leaves_nothing(tried: DockerSandbox) -> None:
+    ran = Ran()
+    work = asyncio.create_task(
+        tried.try_out(Command("echo x > made; echo on; sleep 300", "c"), ran)
+    )
+    await ran.printed(b"on")
+    work.cancel()
+    trial = await work
+    assert trial.result.stopped
+    await trial.close()
+    assert [*root_of(tried).iterdir()] == []
+
+
+async def test_a_change_by_somebody_else_is_seen_by_its_time(tried: DockerSandbox) -> None:
+    (root_of(tried) / "a").write_text("1")
+    ran = Ran()
+    text = "echo mine >> a; echo on; while [ ! -e /tmp/go ]; do sleep .01; done"
+    work = asyncio.create_task(tried.try_out(Command(text, "c"), ran))
+    await ran.printed(b"on")
+    (root_of(tried) / "a").write_text("theirs")
+    await run(tried, "touch /tmp/go")
+    trial = await work
+    (effect,) = await trial.effects()
+    assert effect.before is not None and effect.before.changed_ns > trial.began_ns
+    await trial.close()
+    await run(tried, "rm /tmp/go")
+
+
+async def test_a_file_that_changed_since_it_was_shown_does_not_land(tried: DockerSandbox) -> None:
+    (root_of(tried) / "a").write_text("1")
+    _, trial = await try_out(tried, "echo mine > a")
+    effects = await trial.effects()
+    (root_of(tried) / "a").write_text("theirs")
+    with pytest.raises(ContentChanged):
+        await trial.land(effects)
+    assert (root_of(tried) / "a").read_text() == "theirs"
+    await trial.close()
+
+
+async def test_nothing_of_a_view_is_left_when_it_is_closed(tried: DockerSandbox) -> None:
+    _, trial = await try_out(tried, "mkdir -p a/b; echo 1 > a/b/c; chmod 0 a/b")
+    layers = tried.spec.state_dir / "sandbox" / "layers"
+    before = {*layers.iterdir()}
+    await trial.close()
+    assert len({*layers.iterdir()} & before) == len(before) - 1
