@@ -9,6 +9,7 @@ from typing import Any
 
 from codeagent.config.settings import Settings
 from codeagent.core.cancel import CancelToken
+from codeagent.core.effects import Trial
 from codeagent.core.errors import ConfigError, SandboxUnavailable
 from codeagent.core.ports import (
     Command,
@@ -48,6 +49,7 @@ class FakeSandbox:
         self.freezes = 0
         self.ports: frozenset[int] = frozenset()
         self.swept = SandboxSweep()
+        self.untried = "a double has no views"
         self.aside: list[str] = []
         self.exposed = ""
 
@@ -79,6 +81,12 @@ class FakeSandbox:
                 raise AssertionError(f"not a step: {other}")
 
     async def ready(self) -> None: ...
+
+    async def finish_landings(self) -> tuple[str, ...]:
+        return ()
+
+    async def try_out(self, command: Command, on_output: OnOutput) -> Trial:
+        raise SandboxUnavailable(self.untried, "run it without trying it out")
 
     @asynccontextmanager
     async def frozen(self) -> AsyncIterator[None]:

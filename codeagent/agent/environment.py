@@ -77,8 +77,6 @@ class ToolEnvironment:
     policy: Policy
     limits: Limits
     hooks: Hooks
-    tries: bool = False
-    """Whether commands that nobody decided about are tried out."""
     attended: bool = False
     """Whether there is a user to ask."""
     keeping: RuleKeeping = RuleKeeping()
@@ -88,3 +86,5 @@ class ToolEnvironment:
     check_budget: Callable[[str, float], object] = lambda model, dollars: None
     """Raises ConfigError if no price is known for the model, so that the budget would limit
     nothing. Blocks briefly."""
+    tries: bool = False
+    """Whether commands that nobody decided about are tried out."""
