@@ -87,4 +87,9 @@ class ToolEnvironment:
     """Raises ConfigError if no price is known for the model, so that the budget would limit
     nothing. Blocks briefly."""
     tries: bool = False
-    """Whether commands that nobody decided about are tried out."""
+    """Whether commands that nobody decided about are tried out where the sandbox can."""
+
+    def can_try(self, tool: Tool[Any], args: Any) -> bool:
+        """Whether the call's commands can be tried out."""
+        possible = self.tries and self.sandbox is not None and not self.sandbox.untried
+        return possible and tool.tries and not tool.in_background(args)

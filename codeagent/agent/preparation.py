@@ -214,9 +214,7 @@ class CallPreparation:
     def judge(self, prepared: PreparedCall) -> Verdict:
         tool, args = prepared.tool, prepared.args
         verdict = self._permissions.judge(tool, args, confined=self.confined(tool))
-        sandbox = self._environment.sandbox
-        possible = self._environment.tries and sandbox is not None and not sandbox.untried
-        if not (tool.tries and possible) or tool.in_background(args):
+        if not self._environment.can_try(tool, args):
             return verdict
         return self._permissions.policy.trying(tool.approval_key(args), verdict)
 
@@ -271,7 +269,7 @@ class CallContexts:
             denied=partial(self._permissions.denies_path, acts_as),
             base=None if permit is None else permit.base,
             hunks=None if permit is None else permit.hunks,
-            read_only=self._commands_only_read(prepared.tool),
+            read_only=self._commands_only_read(prepared),
             session_id=self._emitter.session_id,
             agent=self._emitter.agent,
             scratchpad=environment.state.scratchpad,
@@ -287,19 +285,36 @@ class CallContexts:
     ) -> RunsCommands | None:
         """Return where the commands of a call run."""
         environment = self._environment
-        if environment.sandbox is not None and permit is not None and permit.tried:
+        planned = self._tried_for_plan(prepared)
+        if environment.sandbox is not None and (planned or (permit is not None and permit.tried)):
             from codeagent.agent.trials import TryingSandbox  # not before the first trial
 
             return TryingSandbox(
-                environment.sandbox, environment.workspace, prepared.call.id, self._approvals, token
+                environment.sandbox,
+                environment.workspace,
+                prepared.call.id,
+                self._approvals,
+                token,
+                only_shown=planned,
             )
         return reaching(environment.sandbox, prepared.call.id, self._approvals, token, permit)
 
-    def _commands_only_read(self, tool: Tool[Any]) -> bool:
-        """Whether commands of the tool get the workspace read-only; what it says of itself is made
-        true that way."""
-        reads = self._permissions.mode == "plan" or tool.effect == "nothing"
-        return reads and self._environment.sandbox_kind == "docker"
+    def _tried_for_plan(self, prepared: PreparedCall) -> bool:
+        """Whether the call's commands may change a view of the workspace, which is thrown away."""
+        tool, args = prepared.tool, prepared.args
+        may_change = tool.effect != "nothing" and not tool.approval_key(args).reads_only
+        return (
+            self._permissions.mode == "plan"
+            and may_change
+            and self._environment.can_try(tool, args)
+        )
+
+    def _commands_only_read(self, prepared: PreparedCall) -> bool:
+        """Whether commands of the call get the workspace read-only; what its tool says of itself is
+        made true that way."""
+        if self._environment.sandbox_kind != "docker" or self._tried_for_plan(prepared):
+            return False
+        return self._permissions.mode == "plan" or prepared.tool.effect == "nothing"
 
     def _may_not_send(self, token: CancelToken, to: str) -> str:
         """Return why a call must not send a message to that name; empty if it may.

@@ -24,6 +24,7 @@ from codeagent.core.tool import Preview
 
 _MOST_QUESTIONS = 3
 """How often the user is asked about the same command because the workspace keeps changing."""
+_PLANNED = "plan mode: it was tried out, and nothing that it changed was taken"
 _MOST_LISTED = 40
 _MOST_PATHS = 2_000
 """So many paths are compared with rules; a command that changes more is always asked about."""
@@ -39,6 +40,8 @@ class TryingSandbox:
     call_id: str
     approvals: Approvals
     token: CancelToken
+    only_shown: bool
+    """Whether nothing is taken, as in plan mode: the model learns what the command would change."""
 
     async def run(self, command: Command, on_output: OnOutput) -> CommandResult:
         if command.hosts or command.read_only:
@@ -84,6 +87,23 @@ class _Parts:
                 parts["asked"].append(effect)
         return cls(**{name: tuple(found) for name, found in parts.items()})
 
+    @property
+    def shown(self) -> tuple[Effect, ...]:
+        """Return what is asked about, without the folders that something in it says already."""
+        said = {folder for effect in self.asked for folder in _folders_of(effect.path)}
+        return tuple(
+            effect for effect in self.asked if effect.path not in said or not _is_folder(effect)
+        )
+
+
+def _is_folder(effect: Effect) -> bool:
+    return {side.kind for side in (effect.before, effect.after) if side is not None} == {"folder"}
+
+
+def _folders_of(path: str) -> list[str]:
+    parts = path.split("/")
+    return ["/".join(parts[:end]) for end in range(1, len(parts))]
+
 
 def _matters(path: str) -> bool:
     return bool(secret_reason(path) or host_reason(path))
@@ -126,8 +146,10 @@ class _Review:
     async def _settle(self, effects: Sequence[Effect], reason: str) -> CommandResult:
         """Decide about the effects once. Raises ContentChanged if they have to be read again."""
         parts = _Parts.of(effects, self._asks.workspace, self._trial.began_ns)
+        if self._asks.only_shown:
+            return _noted(self._trial.result, f"{_PLANNED}: {', '.join(_listed(parts.shown))}")
         never = {effect.path for effect in (*parts.left, *parts.theirs)}
-        changes = ChangeSet(await self._trial.changes(parts.asked))
+        changes = ChangeSet(await self._trial.changes(parts.shown))
         self._tell(parts, changes)
         if not parts.asked:
             await self._trial.land(effects, never)
@@ -155,15 +177,15 @@ class _Review:
     async def _ask(self, parts: _Parts, changes: ChangeSet, reason: str) -> Decision:
         """Ask until the answer can be used. Raises RunCancelled."""
         asks = self._asks
-        lines = _listed(parts.asked)
+        lines = _listed(parts.shown)
         more = _folded(parts)
         blocks: tuple[DisplayBlock, ...] = (
             TextBlock(text="\n".join([*lines, *more])),
             *changes.blocks,
         )
-        whole = len(changes.changes) == len(parts.asked)
+        whole = len(changes.changes) == len(parts.shown)
         by_hunk = whole and changes.preview().by_hunk
-        target = f"{on_one_line(self._command.text)}: {named([each.path for each in parts.asked])}"
+        target = f"{on_one_line(self._command.text)}: {named([each.path for each in parts.shown])}"
         while True:
             decision = await asks.approvals.ask(
                 asks.call_id,
@@ -172,7 +194,7 @@ class _Review:
                 reason,
                 asks.token,
                 binding=fingerprint(EFFECTS, {"paths": lines}, self._command.text, changes.binding),
-                proposal=_proposal(parts.asked),
+                proposal=_proposal(parts.shown),
             )
             if decision.answer not in ("session", "rule"):
                 return decision
@@ -186,7 +208,7 @@ class _Review:
     async def _learn(self, decision: Decision, parts: _Parts) -> None:
         """Put the rule of an answer in force. Raises ConfigError if it does not allow all of
         this."""
-        text = decision.rule or _proposal(parts.asked)
+        text = decision.rule or _proposal(parts.shown)
         rule: Rule = self._permissions.parse(text, keep=decision.keep)
         key = paths_key(self._asks.workspace, [effect.path for effect in parts.asked])
         with_it = replace(self._permissions.policy.adding(rule), mode="ask")
@@ -218,7 +240,7 @@ class _Review:
         self._asks.approvals.emitter.emit(
             EffectsFound(
                 call_id=self._asks.call_id,
-                changed=tuple(_listed(parts.asked)),
+                changed=tuple(_listed(parts.shown)),
                 unasked=len(parts.unasked),
                 left=tuple(spelled(effect.path) for effect in (*parts.left, *parts.theirs)),
             )
@@ -227,18 +249,18 @@ class _Review:
 
 def _about(parts: _Parts, *, taken: Sequence[Effect], denied: str) -> list[str]:
     """Return the sentences for the model about what was taken and what was not."""
-    asked = {effect.path for effect in parts.asked}
+    asked = {effect.path for effect in parts.shown}
     there = {effect.path for effect in taken}
     said = []
     if denied:
         said.append(
             f"{denied}. Nothing that it changed was taken, the workspace is as before: "
-            + ", ".join(_listed(parts.asked))
+            + ", ".join(_listed(parts.shown))
         )
     elif asked:
         shown = [effect for effect in taken if effect.path in asked]
         said.append("taken into the workspace: " + (", ".join(_listed(shown)) or "nothing"))
-        if rest := [effect for effect in parts.asked if effect.path not in there]:
+        if rest := [effect for effect in parts.shown if effect.path not in there]:
             said.append("not taken, as the user left it out: " + ", ".join(_listed(rest)))
     if parts.left:
         names = ", ".join(spelled(effect.path) for effect in parts.left[:_MOST_LISTED])
