@@ -2,13 +2,15 @@
 
 import os
 import stat
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 
 from codeagent.changes.layer_landing import LayerLanding, plan
-from codeagent.changes.layers import closing_fd, effects_of
+from codeagent.changes.layers import changes_of, closing_fd, effects_of, replace_content
+from codeagent.core.changes import Change
+from codeagent.core.checkpoints import Node
 from codeagent.core.effects import Effect
 from codeagent.disk.opens import open_folder
 
@@ -50,10 +52,7 @@ class Layered:
     """A workspace, and the layer of a view of it."""
 
     folder: Path
-
-    @property
-    def root(self) -> Path:
-        return self.folder / "workspace"
+    root: Path
 
     @property
     def upper(self) -> Path:
@@ -61,10 +60,16 @@ class Layered:
 
     @classmethod
     def make(cls, folder: Path, before: Tree) -> "Layered":
-        made = cls(folder)
-        made.root.mkdir(parents=True)
+        root = folder / "workspace"
+        root.mkdir(parents=True)
+        make_tree(root, before)
+        return cls.over(root, folder)
+
+    @classmethod
+    def over(cls, root: Path, folder: Path) -> "Layered":
+        """An empty layer over a workspace that is there."""
+        made = cls(folder, root)
         made.upper.mkdir(parents=True)
-        make_tree(made.root, before)
         return made
 
     def becomes(self, after: Tree, *, opaque: frozenset[str] = frozenset()) -> None:
@@ -109,6 +114,15 @@ class Layered:
         steps = plan(self.effects(), left)
         with self.landing() as landing:
             landing.land(steps)
+
+    def changes(self, effects: Sequence[Effect]) -> tuple[Change[Node], ...]:
+        with self._opened() as (upper, root):
+            return changes_of(upper, root, effects, files=10, size=1000)
+
+    def replace(self, change: Change[Node]) -> None:
+        assert change.after is not None
+        with self._opened() as (upper, _):
+            replace_content(upper, change.path, change.after.data)
 
     def finish(self) -> tuple[str, ...] | None:
         with self.landing() as landing:

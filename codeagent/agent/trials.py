@@ -81,7 +81,7 @@ class _Parts:
                 parts["left"].append(effect)
             elif effect.before is not None and effect.before.changed_ns > began_ns:
                 parts["theirs"].append(effect)
-            elif effect.only_times or (path in ignored and not _matters(path)):
+            elif effect.only_times or (path in ignored and not _matters(effect)):
                 parts["unasked"].append(effect)
             else:
                 parts["asked"].append(effect)
@@ -105,8 +105,10 @@ def _folders_of(path: str) -> list[str]:
     return ["/".join(parts[:end]) for end in range(1, len(parts))]
 
 
-def _matters(path: str) -> bool:
-    return bool(secret_reason(path) or host_reason(path))
+def _matters(effect: Effect) -> bool:
+    """Whether a program of the user's would run the file, or it may hold secrets."""
+    path = effect.path
+    return not _is_folder(effect) and bool(secret_reason(path) or host_reason(path))
 
 
 class _Review:
@@ -163,12 +165,13 @@ class _Review:
         if decision.answer == "deny":
             return self._thrown_away(parts, decision)
         left = never | await self._left_by_hunk(changes, decision)
+        self._asks.token.raise_if_cancelled()
         await self._trial.land(effects, left)
         taken = [effect for effect in (*parts.asked, *parts.unasked) if effect.path not in left]
         return _noted(self._trial.result, *_about(parts, taken=taken, denied=""))
 
     def _judge(self, parts: _Parts) -> Verdict:
-        paths = [effect.path for effect in parts.asked]
+        paths = [effect.path for effect in parts.shown]
         if len(paths) > _MOST_PATHS:
             return Verdict("prompt", "auto", f"it changes {len(paths):,} files")
         key = paths_key(self._asks.workspace, paths)
@@ -210,7 +213,7 @@ class _Review:
         this."""
         text = decision.rule or _proposal(parts.shown)
         rule: Rule = self._permissions.parse(text, keep=decision.keep)
-        key = paths_key(self._asks.workspace, [effect.path for effect in parts.asked])
+        key = paths_key(self._asks.workspace, [effect.path for effect in parts.shown])
         with_it = replace(self._permissions.policy.adding(rule), mode="ask")
         if with_it.check(EFFECTS, key, "prompt", "files").permission != "auto":
             raise ConfigError(

@@ -388,6 +388,7 @@ def scene(
     server: str = "",
     delivery: Delivery | None = None,
     early_reads: bool = True,
+    tries: bool = False,
 ) -> Scene:
     tools: dict[str, Doing] = {
         tool.name: tool for tool in (Doing(), Asking(), Reading(), Alone(), Keyed())
@@ -414,6 +415,7 @@ def scene(
             context or ContextLimits(), delivery or Delivery(), partial_results
         ),
         state=AgentState(todo or Todo()),
+        tries=tries,
     )
     conversation = Conversation(
         model,

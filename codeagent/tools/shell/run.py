@@ -249,14 +249,15 @@ class CommandRun:
                 blocks=blocks,
                 details=details,
             )
+        kept = _unless_empty(_with_notes(printed, notes[1:]) if result.notices else printed)
         stopped = (
             "1 process stopped" if result.killed == 1 else f"{result.killed} processes stopped"
         )
         if self.ending == "timeout":
             text = f"Timed out after {self.timeout:g} s; {stopped}"
-            raise TimedOut(text, content=_unless_empty(printed), blocks=blocks, details=details)
+            raise TimedOut(text, content=kept, blocks=blocks, details=details)
         if self.ending == "cancelled":
-            raise Cancelled(stopped, content=_unless_empty(printed), blocks=blocks, details=details)
+            raise Cancelled(stopped, content=kept, blocks=blocks, details=details)
         if result.denied:
             raise Denied(result.denied, content=content, blocks=blocks, details=details)
         if result.exit_code != 0:
