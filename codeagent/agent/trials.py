@@ -17,7 +17,7 @@ from codeagent.core.display import DisplayBlock, TextBlock
 from codeagent.core.effects import Effect, Trial
 from codeagent.core.errors import ConfigError, ContentChanged, RunCancelled, WorkspaceError
 from codeagent.core.paths import host_reason, protected_part, secret_reason
-from codeagent.core.policy import EFFECTS, SAID_NO, Decision, Rule, Verdict
+from codeagent.core.policy import EFFECTS, SAID_NO, Decision, Verdict
 from codeagent.core.ports import Command, CommandResult, OnOutput, Sandbox, Workspace
 from codeagent.core.sanitize import on_one_line, spelled
 from codeagent.core.tool import Preview
@@ -199,7 +199,7 @@ class _Review:
                 binding=fingerprint(EFFECTS, {"paths": lines}, self._command.text, changes.binding),
                 proposal=_proposal(parts.shown),
             )
-            if decision.answer not in ("session", "rule"):
+            if decision.answer != "rule":
                 return decision
             try:
                 await self._learn(decision, parts)
@@ -211,8 +211,7 @@ class _Review:
     async def _learn(self, decision: Decision, parts: _Parts) -> None:
         """Put the rule of an answer in force. Raises ConfigError if it does not allow all of
         this."""
-        text = decision.rule or _proposal(parts.shown)
-        rule: Rule = self._permissions.parse(text, keep=decision.keep)
+        rule = self._permissions.parse(decision.rule, keep=decision.keep)
         key = paths_key(self._asks.workspace, [effect.path for effect in parts.shown])
         with_it = replace(self._permissions.policy.adding(rule), mode="ask")
         if with_it.check(EFFECTS, key, "prompt", "files").permission != "auto":
@@ -298,11 +297,11 @@ def _folded(parts: _Parts) -> list[str]:
 
 
 def _proposal(effects: Sequence[Effect]) -> str:
-    """Return a rule for everything below the folder that all of this is in."""
-    folders = {effect.path.partition("/")[0] if "/" in effect.path else "" for effect in effects}
-    if len(folders) == 1 and (folder := folders.pop()):
-        return f"{EFFECTS}({folder}/**)"
-    return f"{EFFECTS}(**)"
+    """Return a rule for everything below the folder that all of this is in; empty if there is
+    none."""
+    folders = {effect.path.rpartition("/")[0].partition("/")[0] for effect in effects}
+    folder = folders.pop() if len(folders) == 1 else ""
+    return f"{EFFECTS}({folder}/**)" if folder else ""
 
 
 def _noted(result: CommandResult, *said: str) -> CommandResult:

@@ -8,7 +8,7 @@ from codeagent.core.acts import Answer
 from codeagent.core.approval_events import ApprovalRequested
 from codeagent.core.dataclass import dataclass
 from codeagent.core.display import QuestionBlock, TerminalBlock
-from codeagent.core.policy import HOSTS, Decision
+from codeagent.core.policy import EFFECTS, HOSTS, Decision
 from codeagent.core.pulse import duration
 from codeagent.core.sanitize import visible
 from codeagent.tui.parts.approval_body import Asked, asker, pieces, question_pieces
@@ -43,6 +43,7 @@ _ASKS = {
     "json_write": "Change this file?",
     "git_commit": "Make this commit?",
     HOSTS: "Let this command reach the network?",
+    EFFECTS: "Take what this command changed?",
 }
 _MOVES = frozenset({"left", "right", "up", "down", "enter"})
 """Keys that move the mark or choose what is marked; only with the focus, as the composer uses them
@@ -221,23 +222,43 @@ def _form_content(
     )
 
 
+@dataclass(frozen=True)
+class _Words:
+    """What the usual answers are called for a question, whole and short."""
+
+    yes: tuple[str, str] = ("allow once", "allow")
+    session: tuple[str, str] | None = ("allow for this session", "session")
+    """None: this exact call cannot come again."""
+    like: tuple[str, str] = ("always allow like this…", "always…")
+    no: tuple[str, str] = ("deny", "deny")
+    because: tuple[str, str] = ("deny, because…", "because…")
+
+
+_USUAL = _Words()
+_WORDS = {
+    EFFECTS: _Words(
+        yes=("take all", "take"),
+        session=None,
+        like=("take, and its like…", "its like…"),
+        no=("throw away", "away"),
+        because=("throw away, because…", "because…"),
+    )
+}
+
+
 def _choices(asked: Asked, view: CardView, context: ApprovalContext) -> tuple[CardChoice, ...]:
-    out = [
-        CardChoice(
-            "y", "allow once", "allow", 90, allows=True, does=_answer(asked, Decision("once"))
-        ),
-        CardChoice(
-            "a",
-            "allow for this session",
-            "session",
-            60,
-            allows=True,
-            does=_answer(asked, Decision("session")),
-        ),
-        *_beyond(asked, context.keep_key),
-        CardChoice(_NO, "deny", keep=100, does=_answer(asked, Decision("deny"))),
-        CardChoice("r", "deny, because…", "because…", 70, does=_reason(asked)),
-    ]
+    said = _WORDS.get(asked.waiting.name, _USUAL)
+    once = _answer(asked, Decision("once"))
+    out = [CardChoice("y", *said.yes, 90, allows=True, does=once)]
+    if said.session is not None:
+        out.append(
+            CardChoice(
+                "a", *said.session, 60, allows=True, does=_answer(asked, Decision("session"))
+            )
+        )
+    out += _beyond(asked, context.keep_key)
+    out.append(CardChoice(_NO, *said.no, 100, does=_answer(asked, Decision("deny"))))
+    out.append(CardChoice("r", *said.because, 70, does=_reason(asked)))
     if asked.waiting.name == HOSTS:
         never = Decision("deny", rule=asked.waiting.proposal, keep=True)
         out.append(CardChoice("v", "never", keep=80, does=_answer(asked, never)))
@@ -263,7 +284,8 @@ def _beyond(asked: Asked, keep_key: str) -> Iterator[CardChoice]:
     waiting = asked.waiting
     if waiting.proposal:
         rule = _rule(waiting, keep_key, keep=waiting.name == HOSTS)
-        yield CardChoice("p", "always allow like this…", "always…", 55, allows=True, does=rule)
+        like = _WORDS.get(waiting.name, _USUAL).like
+        yield CardChoice("p", *like, 55, allows=True, does=rule)
     if waiting.arguments:
         yield CardChoice("e", "edit", keep=50, does=partial(_edit, asked))
     if asked.by_hunk:
