@@ -25,6 +25,7 @@ GROUPS = {
     "commands": "commands:figures",
     "search": "search:figures",
     "checkpoints": "checkpoints:figures",
+    "landing": "landing:figures",
     "jobs": "jobs:figures",
     "roads": "roads:figures",
 }

@@ -19,8 +19,8 @@ from pathlib import Path
 from typing import Any
 
 from codeagent.core.cancel import CancelToken
+from codeagent.core.patterns import wildmatch
 from codeagent.core.tool import ToolContext, ToolResult
-from codeagent.core.wildmatch import wildmatch
 from codeagent.tools.builtin.search import Search
 from codeagent.tools.edit.reads import ReadTracker
 from codeagent.tools.ripgrep import find_ripgrep

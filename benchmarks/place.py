@@ -18,7 +18,7 @@ LAST_ANSWER = "the-last-answer-of-the-session"
 
 
 @dataclass(frozen=True)
-class Place:
+class BenchEnvironment:
     workspace: Path
     home: Path
 
@@ -81,7 +81,7 @@ class Place:
 
 
 @contextmanager
-def place() -> Iterator[Place]:
+def place() -> Iterator[BenchEnvironment]:
     with workspace() as folder, tempfile.TemporaryDirectory(prefix="codeagent-bench-home-") as home:
         git = [
             "git",
@@ -93,4 +93,4 @@ def place() -> Iterator[Place]:
             "user.email=bench@localhost",
         ]
         subprocess.run([*git, "commit", "-q", "--allow-empty", "-m", "empty"], check=True)
-        yield Place(folder, Path(home))
+        yield BenchEnvironment(folder, Path(home))

@@ -1,13 +1,15 @@
 """How far things travel: how many of our files one key press, one bash call and one start enter."""
 
 import asyncio
+import json
 import os
 import sys
 import tempfile
 import threading
+from collections import Counter
 from collections.abc import Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor
-from itertools import pairwise
+from dataclasses import dataclass
 from pathlib import Path
 from types import FrameType
 from typing import Any
@@ -21,7 +23,8 @@ from codeagent.commands.launcher import LocalLauncher
 from codeagent.config.checking import checked
 from codeagent.config.local_environment import LocalEnvironment
 from codeagent.config.settings import Settings
-from codeagent.core.events import KnownEvent, ToolResultAdded, TurnStarted
+from codeagent.core.events import KnownEvent, ToolCallDelta, ToolResultAdded
+from codeagent.core.runtime import Session
 from codeagent.tui.app import CodeagentApp
 from codeagent.tui.launcher import AppFolders as ScreenFolders
 from codeagent.tui.launcher import LaunchOptions
@@ -37,6 +40,9 @@ import sys, codeagent.cli
 codeagent.cli.main(sys.argv[1:])
 print(sum(name.split(".")[0] == "codeagent" for name in sys.modules))
 """
+_ANSWERS_AFTER = 100
+"""Milliseconds before each piece of an answer: no model answers before the prompt's snapshot is
+taken."""
 WAIT = 60.0
 """Seconds after which what is awaited will not happen."""
 
@@ -53,8 +59,8 @@ class Road:
         """`mark`, a file and a function, parts what is entered before it. `goal`, once it exists,
         is the end."""
         self.files: list[str] = []
-        self.stations: list[str] = []
-        """The file of each function that was entered."""
+        self.stations: list[tuple[int, str]] = []
+        """The thread and the file of each function that was entered."""
         self.before_mark: int | None = None
         self._mark = mark
         self._goal = goal
@@ -66,7 +72,17 @@ class Road:
 
     def end(self) -> None:
         sys.setprofile(None)
-        threading.setprofile(None)  # type: ignore[arg-type]  # its stub leaves out that None ends it
+        threading.setprofile(None)
+
+    def switches(self) -> Counter[tuple[str, str]]:
+        """How often a thread went from one file to another, by the pair of them."""
+        found: Counter[tuple[str, str]] = Counter()
+        last: dict[int, str] = {}
+        for thread, file in self.stations:
+            if (before := last.get(thread, file)) != file:
+                found[_short(before), _short(file)] += 1
+            last[thread] = file
+        return found
 
     def _enter(self, frame: FrameType, event: str, _: Any) -> None:
         file = frame.f_code.co_filename
@@ -74,11 +90,15 @@ class Road:
         if event != "call" or not ours or (self._goal is not None and self._goal.exists()):
             return
         beside = self.before_mark is not None and file.startswith(f"{OURS}/tui/")
-        self.stations.append(file)
+        self.stations.append((threading.get_ident(), file))
         if file not in self.files and not beside and not _draws(frame):
             self.files.append(file)
         if self.before_mark is None and self._mark == (Path(file).name, frame.f_code.co_name):
             self.before_mark = len(self.files) - 1
+
+
+def _short(file: str) -> str:
+    return file.removeprefix(f"{OURS}/")
 
 
 def _draws(frame: FrameType | None) -> bool:
@@ -96,10 +116,12 @@ def figures() -> Iterator[Figure]:
     yield _figure("a key on an approval, to Approvals.respond", answered, 8)
     yield _figure("the same key, to the written file", written, 30)
     with workspace() as root, tempfile.TemporaryDirectory() as state:
-        call, turn, switches = asyncio.run(_bash_call(root, Path(state)))
-        yield _figure("a bash call, from stream to settled", call, 55)
-        yield _figure("a headless turn with a shell call", turn, 60)
-        yield Figure("switches between them", f"{switches}", "-", None, "<= 500")
+        first, turn = asyncio.run(_turns(root, Path(state)))
+    yield _figure("a bash call, from stream to settled", turn.of_call, 55)
+    yield _figure("a headless turn with a shell call", turn.files, 60)
+    yield Figure("switches between them", f"{turn.switches.total()}", "-", None, "<= 500")
+    yield Figure("files of a session's first such turn", f"{first.files} files", "-", None, "-")
+    yield Figure("switches between them", f"{first.switches.total()}", "-", None, "-")
     with place() as here:
         yield _figure("modules that codeagent run imports", _modules_of_a_run(here), 200)
 
@@ -120,7 +142,7 @@ async def _key_press(here: Place) -> tuple[int, int]:
 
     folders = ScreenFolders(here.home / "state", here.home / "config", here.workspace)
     app = CodeagentApp(
-        open_client, LaunchOptions(model=model, sandbox="off", proceed=True), folders
+        open_client, LaunchOptions(model=model, flags={"sandbox": "off"}, proceed=True), folders
     )
     road = Road(("approvals.py", "respond"), here.workspace / "new.txt")
     async with app.run_test(size=(100, 30)) as pilot, asyncio.timeout(WAIT):
@@ -141,40 +163,57 @@ async def _key_press(here: Place) -> tuple[int, int]:
     return road.before_mark, written
 
 
-async def _bash_call(root: Path, state: Path) -> tuple[int, int, int]:
-    """Files from the first piece of the model's answer to the call's one result; then files of the
-    whole turn, from the prompt to its end, and how often it goes from one to another."""
+@dataclass(frozen=True)
+class Turn:
+    """The road of one prompt to the end of its run."""
+
+    files: int
+    of_call: int
+    """Files from the first piece of the model's answer to the call's one result."""
+    switches: Counter[tuple[str, str]]
+
+
+async def _turns(root: Path, state: Path) -> tuple[Turn, Turn]:
+    """The first turn of a session, which also makes what all of them use, and the one after it."""
     script = state / "script.json"
-    script.write_text('[{"calls": [["bash", {"command": "ls"}]]}, {"text": "done"}]')
-    road = Road()
-    begun, ended = 0, 0
-
-    def observe(event: KnownEvent) -> None:
-        nonlocal begun, ended
-        if isinstance(event, TurnStarted) and not begun:
-            begun = len(road.stations)
-        elif isinstance(event, ToolResultAdded):
-            ended = len(road.stations)
-
+    wait = {"delay_ms": _ANSWERS_AFTER}
+    turn = [{"calls": [["bash", {"command": "ls"}]], **wait}, {"text": "done", **wait}]
+    script.write_text(json.dumps(2 * turn))
     settings = checked(Settings, {"model": f"script:{script}", "mode": "ask"})
     runtime = await open_session(
         settings,
         LocalEnvironment(root, state, os.environ),
         resume=None,
         tell=lambda _: None,
-        observer=observe,
         attended=False,
         needs_sandbox=True,
     )
     try:
+        return await _turn(runtime), await _turn(runtime)
+    finally:
+        await runtime.close()
+
+
+async def _turn(session: Session) -> Turn:
+    road = Road()
+    begun = 0
+    of_call: set[str] = set()
+
+    def observe(event: KnownEvent) -> None:
+        nonlocal begun, of_call
+        if isinstance(event, ToolCallDelta) and not begun:
+            begun = len(road.stations)
+        elif isinstance(event, ToolResultAdded):
+            of_call = {file for _, file in road.stations[begun:]}
+
+    session.agent.observe(observe)
+    try:
         road.begin()
-        async for _ in runtime.agent.run("list the files"):
+        async for _ in session.agent.run("list the files"):
             pass
     finally:
         road.end()
-        await runtime.close()
-    switches = sum(one != other for one, other in pairwise(road.stations))
-    return len(set(road.stations[begun:ended])), len(road.files), switches
+    return Turn(len(road.files), len(of_call), road.switches())
 
 
 def _modules_of_a_run(here: Place) -> int:
@@ -187,3 +226,15 @@ def _modules_of_a_run(here: Place) -> int:
 async def _until(condition: Callable[[], Any]) -> None:
     while not condition():  # noqa: ASYNC110  # it stands for any condition, also without an event
         await asyncio.sleep(0.002)
+
+
+def main() -> None:
+    """Print between which files a turn goes to and fro most often."""
+    with workspace() as root, tempfile.TemporaryDirectory() as state:
+        _, turn = asyncio.run(_turns(root, Path(state)))
+    for (one, other), times in turn.switches.most_common(50):
+        print(f"{times:>5}  {one} -> {other}")
+
+
+if __name__ == "__main__":
+    main()

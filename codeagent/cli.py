@@ -8,13 +8,13 @@ import importlib
 import io
 import os
 import sys
-from collections.abc import Coroutine, Sequence
+from collections.abc import Coroutine, Iterator, Sequence
 from typing import Any, NamedTuple, NoReturn, Protocol
 
 from codeagent import __version__
 from codeagent.app import LocalApp
 from codeagent.core.errors import CodeagentError, ConfigError, SessionNotFound
-from codeagent.core.sanitize import VisibleStream
+from codeagent.core.sanitize import VisibleStream, json_escape
 
 COMMANDS = {
     "run": "work on a prompt, without a screen",
@@ -126,11 +126,9 @@ def main(argv: Sequence[str] | None = None) -> int:
 def _dispatch(arguments: list[str]) -> int:
     try:
         if arguments[:1] and not arguments[0].startswith("-"):
-            if (command := found(arguments[0])) is not None:
-                _refuse_if_off(command)
-                return _run(
-                    load(command.name), build_parser(command.name).parse_args(arguments[1:])
-                )
+            if (command := _begun_with(arguments)) is not None:
+                rest = arguments[len(command.name.split()) :]
+                return _run(load(command.name), build_parser(command.name).parse_args(rest))
             _refuse_unless_folder(build_screen_parser(), arguments[0])
         parser = build_screen_parser()
         return _run(load(_SCREEN), parser.parse_args(arguments))
@@ -144,37 +142,48 @@ def _dispatch(arguments: list[str]) -> int:
 
 def commands() -> list[FoundCommand]:
     """Return every command, the kernel's first."""
+    return [
+        *map(_of_kernel, COMMANDS),
+        *(each for each in _of_extensions() if " " not in each.name),
+    ]
+
+
+def _of_extensions() -> Iterator[FoundCommand]:
+    """Yield the commands of extensions, and what they add to other commands, such as `mcp serve`."""
     from codeagent.config.extensions import (
         all_extensions,  # only for a list, or a command of an extension
     )
 
-    of_extensions = (
-        FoundCommand(each.name, each.about, each.module, extension.name)
-        for extension in all_extensions().on
-        for each in extension.subcommands
-        if not each.of
-    )
-    return [*map(_of_kernel, COMMANDS), *of_extensions]
+    for extension in all_extensions().on:
+        for each in extension.subcommands:
+            yield FoundCommand(each.words, each.about, each.module, extension.name)
 
 
 def found(name: str) -> FoundCommand | None:
-    """Return the command of that name."""
+    """Return the command of that name, or the action of an extension."""
     if name in COMMANDS:
         return _of_kernel(name)
-    return next((command for command in commands() if command.name == name), None)
+    return next((command for command in _of_extensions() if command.name == name), None)
 
 
 def _of_kernel(name: str) -> FoundCommand:
     return FoundCommand(name, COMMANDS[name], f"codeagent.commands.{name}")
 
 
-def _refuse_if_off(command: FoundCommand) -> None:
-    """Raise ConfigError if the user switched off the extension that has this command."""
-    if not command.extension:
-        return
-    from codeagent.commands.arguments import refuse_if_off  # only for a command of an extension
+def _begun_with(words: Sequence[str]) -> FoundCommand | None:
+    """Return the command that the words begin with, or its action of another extension if the
+    command's own is off. Raises ConfigError if the user switched off what is meant."""
+    command = found(words[0])
+    if command is not None and not command.extension:
+        return command
+    from codeagent.commands.arguments import is_off, refuse_if_off  # only for extensions
 
-    refuse_if_off(command.extension, command.name)
+    action = found(" ".join(words[:2]))
+    if action is not None and (command is None or is_off(command.extension)):
+        command = action
+    if command is not None:
+        refuse_if_off(command.extension, f"codeagent {command.name}")
+    return command
 
 
 def build_parser(name: str) -> argparse.ArgumentParser:
@@ -184,6 +193,8 @@ def build_parser(name: str) -> argparse.ArgumentParser:
     summary = command.about
     parser = _Parser(prog=f"codeagent {name}", description=f"{summary[0].upper()}{summary[1:]}.")
     load(command.name).add_arguments(parser)
+    if " " in name:  # an action, which is in the parser of its command otherwise
+        parser.set_defaults(action=name.partition(" ")[2])
     return parser
 
 
@@ -246,7 +257,7 @@ def _complain(error: object, code: int) -> int:
 
 def _say_bug(error: Exception) -> int:
     """Report a bug in one line; the traceback goes into a file."""
-    from codeagent.config.paths import state_dir  # all of this is for a failure only
+    from codeagent.config.local_environment import state_dir  # all of this is for a failure only
     from codeagent.core.redact import Redactor
     from codeagent.tui.crash import record_crash
 
@@ -287,10 +298,7 @@ def _escaped(error: UnicodeError) -> tuple[str, int]:
     """Escape what an encoding lacks as JSON does: so JSON stays JSON on a Latin-1 terminal."""
     if not isinstance(error, UnicodeEncodeError):
         raise error
-    units = error.object[error.start : error.end].encode("utf-16-be", "surrogatepass")
-    return "".join(
-        f"\\u{units[at]:02x}{units[at + 1]:02x}" for at in range(0, len(units), 2)
-    ), error.end
+    return json_escape(error.object[error.start : error.end]), error.end
 
 
 def _silence_stdout() -> None:

@@ -9,7 +9,7 @@ import select
 import signal
 import sys
 import threading
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import asdict, replace
 from typing import TYPE_CHECKING, Literal
 
@@ -36,6 +36,7 @@ from codeagent.core.events import (
     ToolResultAdded,
     ToolStarted,
 )
+from codeagent.core.jobs import TriggerFired
 from codeagent.core.json_types import MAIN
 from codeagent.core.messages import AssistantMessage, Usage
 from codeagent.core.notices import (
@@ -50,7 +51,6 @@ from codeagent.core.policy import HOSTS, Decision
 from codeagent.core.redact import Redactor
 from codeagent.core.runtime import AgentHandle, Session
 from codeagent.core.sanitize import one_line, visible, visible_json
-from codeagent.core.triggers import TriggerFired
 
 if TYPE_CHECKING:  # only on a terminal
     from codeagent.live_line import LiveLine
@@ -167,7 +167,7 @@ class Headless:
         finally:
             self._agent = None
         if self._output == "json" and self._ends:
-            self._put("out", self._report_of_steps(self._ends) + "\n")
+            self._put("out", self._report_of_steps(self._ends))
         return self._exit_code()
 
     async def close(self) -> None:
@@ -210,10 +210,7 @@ class Headless:
             case "json":
                 self._show_progress(event)
                 if end is not None and self._ends is None:
-                    self._put(
-                        "out",
-                        visible_json(json.dumps(self._report(end), ensure_ascii=False)) + "\n",
-                    )
+                    self._put("out", _json_line(self._report(end)))
             case "text":
                 self._show_progress(event)
                 match event:
@@ -222,7 +219,8 @@ class Headless:
 
     def _show_text(self, text: str) -> None:
         if text:
-            gap, self._said = "\n" if self._said else "", True
+            gap = "\n" if self._said else ""
+            self._said = True
             self._put("out", f"{gap}{self._redactor.clean(text)}\n")
 
     def _show_progress(self, event: KnownEvent) -> None:
@@ -272,7 +270,7 @@ class Headless:
             {"step": step, "reason": end.reason, "text": self._redactor.clean(end.text)}
             for step, end in ends
         ]
-        return visible_json(json.dumps({**self._report(total), "steps": steps}, ensure_ascii=False))
+        return _json_line({**self._report(total), "steps": steps})
 
     def _report(self, event: RunFinished) -> dict[str, object]:
         counted = asdict(gather_stats(self._results))
@@ -356,16 +354,16 @@ class _Writer:
     def put(self, channel: Channel, text: str) -> None:
         """Queue a text: nothing of it acts on a terminal, and a file or pipe gets results as they
         are."""
-        shown = visible(text) if channel == "err" or self._out_is_terminal else text
-        data = shown.encode("utf-8", "backslashreplace")
-        self._backlog += len(data)
-        self._queue.put((channel, data))
+        self._add(channel, visible(text) if channel == "err" or self._out_is_terminal else text)
 
     def draw(self, text: str) -> None:
         """Queue what moves the cursor of the terminal on standard error."""
+        self._add("err", text)
+
+    def _add(self, channel: Channel, text: str) -> None:
         data = text.encode("utf-8", "backslashreplace")
         self._backlog += len(data)
-        self._queue.put(("err", data))
+        self._queue.put((channel, data))
 
     async def room(self) -> None:
         """Wait while too much is unwritten."""
@@ -413,6 +411,10 @@ def write_all_to(fd: int) -> Callable[[bytes], None]:
                 select.select([], [fd], [])
 
     return write
+
+
+def _json_line(report: Mapping[str, object]) -> str:
+    return visible_json(json.dumps(report, ensure_ascii=False)) + "\n"
 
 
 def _call_line(result: ToolResultAdded, target: str) -> str:

@@ -25,6 +25,7 @@ from codeagent.cli import build_parser, build_screen_parser, commands
 from codeagent.config.checking import as_given
 from codeagent.config.extensions import all_extensions
 from codeagent.config.settings import FileSettings, Section
+from codeagent.core import host_programs as programs
 from codeagent.core.approval_events import PlannedCall
 from codeagent.core.display import (
     DiffBlock,
@@ -38,7 +39,7 @@ from codeagent.core.display import (
 )
 from codeagent.core.events import EVENT_TYPES
 from codeagent.core.extension import resolved
-from codeagent.core.host_programs import HOST_PROGRAMS
+from codeagent.core.host_programs import HostProgram
 from codeagent.core.json_types import BaseEvent
 from codeagent.core.messages import (
     AssistantMessage,
@@ -85,6 +86,7 @@ def main() -> int:
         "explanation/loop.md": loop(),
         "explanation/host-programs.md": host_programs(),
         "../codeagent/tools/schemas.json": argument_schemas(),
+        "../codeagent/core/names/commands.txt": command_names(),
         "../codeagent/core/names/slash_commands.txt": slash_commands(),
     }
     old = [name for name, text in pages.items() if _present(name) != text]
@@ -115,6 +117,17 @@ def keys() -> str:
         "\n\n".join([*parts, help_markdown(table).replace("# Commands", "# Slash commands", 1)])
         + "\n"
     )
+
+
+def command_names() -> str:
+    """Return the names of all commands, with their actions and the options of `run`, one a line: no
+    package can bring one of them."""
+    found = [each.name for each in commands()]
+    for name in tuple(found):
+        found += [f"{name} {action}" for action in _subcommands(build_parser(name))]
+    options = (one for action in build_parser("run")._actions for one in action.option_strings)
+    found += [f"run {option}" for option in options if option.startswith("--")]
+    return "\n".join(sorted(found)) + "\n"
 
 
 def slash_commands() -> str:
@@ -338,32 +351,31 @@ def loop() -> str:
 
 
 def host_programs() -> str:
-    """Return the page about programs on the machine, with their table in it."""
+    """Return the page about programs on the machine, its table with the limits and ends of the
+    rows; the other columns are written there."""
+    ends = {
+        "ended": "ended with its children",
+        "hung up": "its terminal hangs up",
+        "left": "left running",
+    }
+    page = _present("explanation/host-programs.md")
+    written = {
+        line.split(" | ")[0]: line.strip("| ").split(" | ")
+        for line in page.splitlines()
+        if line.startswith("| **")
+    }
     lines = [
         "| program | which it is | starts in | environment | memory | also limited | if codeagent is killed |"
     ]
     lines.append("| --- | --- | --- | --- | --- | --- | --- |")
-    for row in HOST_PROGRAMS:
-        memory = "no limit" if row.memory is None else f"{row.memory >> 30} GiB"
-        ends = {
-            "ended": "ended with its children",
-            "hung up": "its terminal hangs up",
-            "left": "left running",
-        }
-        cells = (
-            f"**{row.name}**",
-            row.found,
-            row.folder,
-            row.environment,
-            memory,
-            row.bounds,
-            ends[row.ends],
-        )
-        lines.append(f"| {' | '.join(cells)} |")
+    for row in vars(programs).values():
+        if isinstance(row, HostProgram):
+            _, found, folder, environment, _, bounds, _ = written.get(f"| **{row.name}**", [""] * 7)
+            memory = "no limit" if row.memory is None else f"{row.memory >> 30} GiB"
+            cells = (f"**{row.name}**", found, folder, environment, memory, bounds, ends[row.ends])
+            lines.append(f"| {' | '.join(cells)} |")
     table = "\n".join(lines)
-    return _ROWS.sub(
-        lambda match: f"{match[1]}\n{table}\n\n{match[2]}", _present("explanation/host-programs.md")
-    )
+    return _ROWS.sub(lambda match: f"{match[1]}\n{table}\n\n{match[2]}", page)
 
 
 def _intro() -> str:

@@ -11,17 +11,15 @@ from codeagent.config.settings import Settings
 from codeagent.core.cancel import CancelToken
 from codeagent.core.effects import Trial
 from codeagent.core.errors import ConfigError, SandboxUnavailable
+from codeagent.core.memory import OutputPage, Skill, SkillText
 from codeagent.core.ports import (
     Command,
     CommandResult,
     OnOutput,
-    OutputPage,
     RunningProgram,
     Sandbox,
     SandboxInfo,
     SandboxSweep,
-    Skill,
-    SkillText,
     StdioProgram,
     Workspace,
 )
@@ -80,6 +78,8 @@ class FakeSandbox:
             case other:
                 raise AssertionError(f"not a step: {other}")
 
+    is_ready = False
+
     async def ready(self) -> None: ...
 
     async def finish_landings(self) -> tuple[str, ...]:
@@ -111,7 +111,7 @@ class FakeSandbox:
 
 
 class FakeRecipes:
-    """A `core.recipes.RecipeBook` of the recipes it is given."""
+    """A `core.recipes.Recipes` of the recipes it is given."""
 
     def __init__(self, *listed: Recipe) -> None:
         self.listed = listed

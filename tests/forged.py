@@ -108,7 +108,7 @@ def words_in(messages: Iterable[Message], form: str) -> list[str]:
     target = native_target(model, "http://127.0.0.1:1/v1", None, {})
     assert target is not None
     writer: Any = writer_of(target, None)
-    sent = json.loads(writer.body(request))["messages"]
+    sent = json.loads(writer.body(request, target))["messages"]
     texts = [
         text for message in sent if message["role"] == "user" for text in _texts(message["content"])
     ]

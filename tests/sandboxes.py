@@ -117,7 +117,9 @@ async def opened(
 
     `given` as in `sandbox_spec`.
     """
-    sandbox = DockerSandbox(sandbox_spec(root, state_dir, **given), internet)
+    sandbox = DockerSandbox(
+        sandbox_spec(root, state_dir, **given), None if internet is None else lambda: internet
+    )
     try:
         yield sandbox
     finally:
@@ -192,7 +194,9 @@ async def processes(sandbox: DockerSandbox, line: str) -> int:
     """How many processes with that command line live in the usual container, by the engine's own
     list."""
     engine, target = await sandbox.entrance()
-    listed = await engine.ask(lambda api: api.top(target.container_id, "-eo pid,args"))
+    listed = await engine.ask(
+        "GET", f"/containers/{target.container_id}/top", {"ps_args": "-eo pid,args"}
+    )
     return sum(found == line for *_, found in listed["Processes"])
 
 

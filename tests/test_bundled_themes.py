@@ -1,22 +1,19 @@
 """The themes that come with codeagent: complete, readable, and in the wheel."""
 
 import tomllib
-from dataclasses import fields
 from pathlib import Path
 
 from rich.color import Color as RichColor
-from rich.style import Style
 from textual.color import Color
 
-from codeagent.tui.rendering.palette import Palette
 from codeagent.tui.settings_file import read_entries
 from codeagent.tui.theme_file import BASE_KEYS, TERMINAL_COLOURS, TOKENS, ThemeFile
 from codeagent.tui.themes import Themes
+from tests.palettes import STYLES, styles_of
 from tests.table import for_each
 
 ROOT = Path(__file__).parent.parent
 NAMES = sorted(path.stem for path in (ROOT / "themes").glob("*.yaml"))
-STYLES = [field.name for field in fields(Palette) if field.name != "syntax"]
 GROUNDS = ("background", "surface", "panel")
 DECORATION = 3.0
 """Lines and borders: what a graphical part needs."""
@@ -71,7 +68,7 @@ def test_the_sixteen_colour_theme_uses_only_the_terminals_own() -> None:
     theme = Themes().get("terminal")
     colours = [
         colour
-        for style in drawn(theme).values()
+        for style in styles_of(theme.palette).values()
         for colour in (style.color, style.bgcolor)
         if colour
     ]
@@ -90,18 +87,12 @@ def test_the_wheel_takes_the_themes_along() -> None:
     assert included["themes"] == "codeagent/tui/bundled_themes"
 
 
-def drawn(theme: ThemeFile) -> dict[str, Style]:
-    return {key: getattr(theme.palette, key) for key in STYLES} | {
-        f"syntax.{token}": style for token, style in theme.palette.syntax.items()
-    }
-
-
 def contrasts(theme: ThemeFile) -> list[tuple[str, str, float]]:
     """Part, what it is drawn on, and the ratio of their luminances."""
     grounds = {name: Color.parse(getattr(theme.textual, name)) for name in GROUNDS}
-    diffs = {name: rich(getattr(theme.palette, name).bgcolor) for name in ("added", "removed")}
+    diffs = {name: rich(getattr(theme.palette.diff, name).bgcolor) for name in ("added", "removed")}
     found = []
-    for part, style in drawn(theme).items():
+    for part, style in styles_of(theme.palette).items():
         own = {} if style.bgcolor is None else {"its own": rich(style.bgcolor)}
         for ground, colour in (
             own or (grounds | diffs if part.startswith("syntax.") else grounds)

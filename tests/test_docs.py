@@ -50,6 +50,7 @@ def name(path: Path) -> str:
         ("explanation/loop.md", "loop"),
         ("explanation/host-programs.md", "host_programs"),
         ("../codeagent/tools/schemas.json", "argument_schemas"),
+        ("../codeagent/core/names/commands.txt", "command_names"),
         ("../codeagent/core/names/slash_commands.txt", "slash_commands"),
     ],
 )

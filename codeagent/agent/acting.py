@@ -136,7 +136,7 @@ class Acting:
     def _change_queue(self, act: acts.TakeBack | acts.Rewrite | acts.Reorder) -> bool:
         match act:
             case acts.TakeBack(queued_id):
-                return self._queue.take_back(queued_id) is not None
+                return self._queue.take_back(queued_id)
             case acts.Rewrite(queued_id, text):
                 return self._queue.rewrite(queued_id, text)
             case acts.Reorder(queued_id, position):
@@ -188,12 +188,7 @@ class Acting:
 
     def _change_job(self, act: acts.StopJob | acts.SendToJob) -> Outcome:
         """Raises CodeagentError."""
-        try:
-            job_id = self._jobs.get(act.job_id).id
-        except KeyError:
-            raise CodeagentError(
-                f"{act.job_id} is not a job of this session; /jobs lists them"
-            ) from None
+        job_id = self._jobs.require(act.job_id)
         if isinstance(act, acts.StopJob):
             return self._begin(self._jobs.stop(job_id, "stopped by the user"))
         sent = self._jobs.send(job_id, act.text)

@@ -2,23 +2,22 @@
 
 import asyncio
 from collections.abc import AsyncIterator, Callable
-from dataclasses import field
+from functools import partial
 from typing import TYPE_CHECKING
 
 from codeagent.agent.acting import Acting
-from codeagent.agent.approvals import Approvals, UserQuestions
+from codeagent.agent.approvals import Approvals
 from codeagent.agent.batches import PauseGate
 from codeagent.agent.checkpoints import Checkpointing
 from codeagent.agent.compaction.work import Compaction
 from codeagent.agent.conversation import Conversation, RunContext
-from codeagent.agent.emitter import Emitter, Journal
+from codeagent.agent.emitter import Journal
 from codeagent.agent.environment import ToolEnvironment
 from codeagent.agent.executor import Executor
 from codeagent.agent.hooks.hook import HookSession
 from codeagent.agent.inspection import Inspection
 from codeagent.agent.jobs.store import Jobs
-from codeagent.agent.parts import Host, Parts, PartT, Shared
-from codeagent.agent.preparation import CallContexts
+from codeagent.agent.parts import AgentServices, Host, PartT, Shared
 from codeagent.agent.queue import MessageQueue
 from codeagent.agent.rewind import SessionRewind
 from codeagent.agent.run import Runs
@@ -27,10 +26,9 @@ from codeagent.core import acts
 from codeagent.core.acts import Act, Queued, Refused, RunGroup
 from codeagent.core.budget import Budget
 from codeagent.core.checkpoints import Checkpoints, Rewind
-from codeagent.core.dataclass import dataclass
 from codeagent.core.errors import CodeagentError
 from codeagent.core.events import KnownEvent
-from codeagent.core.jobs import JobBook
+from codeagent.core.jobs import SessionJobs
 from codeagent.core.messages import Message
 from codeagent.core.model import ModelInUse, ModelOpener
 from codeagent.core.policy import Rule
@@ -39,16 +37,6 @@ from codeagent.session.fold import History
 
 if TYPE_CHECKING:
     from codeagent.core.runtime import OfferedText, TextKind
-
-
-@dataclass(frozen=True)
-class AgentServices:
-    """What tools ask of their agent: made with the tools, and connected once the agent is made."""
-
-    questions: UserQuestions = field(default_factory=UserQuestions)
-    jobs: Jobs = field(default_factory=Jobs)
-    parts: Parts = field(default_factory=Parts)
-    """What extensions add to the conversation."""
 
 
 class Agent:
@@ -80,7 +68,8 @@ class Agent:
         self._journal = journal
         self._environment = environment
         self._shared = shared
-        self._emitter = shared.emitter
+        self.emitter = shared.emitter
+        """Logs and shows what belongs to the session."""
         self._parts = services.parts
         self._approvals = Approvals(
             shared.emitter, shared.permissions, environment.hooks, shared.spending, shared.granted
@@ -107,11 +96,18 @@ class Agent:
             parts=self._parts,
         )
         self._acting = Acting(host, self._going_back)
-        self._connect(host)
+        services.jobs.connect(
+            self.emitter,
+            environment.outputs,
+            self._context.queue,
+            environment.sandbox,
+            past=history.jobs,
+            wake=self._runs.rouse,
+        )
+        services.parts.connect(host)
+        environment.state.todo.connect(self.emitter, history.todo)
 
-    def _made_context(
-        self, history: History, checkpoints: Checkpoints | None, jobs: Jobs
-    ) -> RunContext:
+    def _made_context(self, history: History, store: Checkpoints | None, jobs: Jobs) -> RunContext:
         """Make what the runs share."""
         environment = self._environment
         shared = self._shared
@@ -124,16 +120,10 @@ class Agent:
             environment.preferences.delivery,
         )
         inspection = shared.inspection or Inspection(
-            checkpoints,
-            environment,
-            emitter,
-            permissions=shared.permissions,
-            approvals=self._approvals,
-            queue=queue,
-            running=lambda: self.running,
+            store, environment, self._approvals, queue, running=lambda: self.running
         )
         checkpointing = Checkpointing(
-            checkpoints,
+            store,
             emitter,
             shared.lock,
             environment.sandbox,
@@ -153,7 +143,15 @@ class Agent:
             line=history.line,
             call_ids=set(history.call_ids),
             permissions=shared.permissions,
-            executor=self._made_executor(jobs, inspection),
+            executor=Executor(
+                environment,
+                self._approvals,
+                self._parts.channels,
+                lock=shared.lock,
+                jobs=jobs,
+                inspection=inspection,
+                slots=shared.slots,
+            ),
             emitter=emitter,
             queue=queue,
             gate=PauseGate(emitter, shared.spending, stepping=shared.stepping),
@@ -165,33 +163,6 @@ class Agent:
             compaction=compaction,
             above=shared.meter,
         )
-
-    def _made_executor(self, jobs: Jobs, inspection: Inspection) -> Executor:
-        environment, shared = self._environment, self._shared
-        return Executor(
-            environment,
-            shared.emitter,
-            self._approvals,
-            CallContexts(environment, shared.emitter, self._approvals, self._parts.channels),
-            lock=shared.lock,
-            jobs=jobs,
-            inspection=inspection,
-            slots=shared.slots,
-        )
-
-    def _connect(self, host: Host) -> None:
-        """Connect what was made before the agent."""
-        environment, history = host.environment, host.history
-        host.context.jobs.connect(
-            self._emitter,
-            environment.outputs,
-            host.context.queue,
-            environment.sandbox,
-            past=history.jobs,
-            wake=host.runs.rouse,
-        )
-        host.parts.connect(host)
-        environment.state.todo.connect(self._emitter, history.todo)
 
     def do(self, act: Act) -> Refused | None:
         """Carry out an act. What takes time is begun and shows as events; its failure is a notice
@@ -206,9 +177,7 @@ class Agent:
         """Wait until everything that acts began has ended; runs are not waited for."""
         await self._acting.settled()
 
-    async def run(
-        self, prompt: str | acts.RunRecipe | RunGroup | None
-    ) -> AsyncIterator[KnownEvent]:
+    def run(self, prompt: str | acts.RunRecipe | RunGroup | None) -> AsyncIterator[KnownEvent]:
         """Run a prompt to its end; the last event is `run.finished`, or the notice `run.not_begun`
         if a hook denied it.
 
@@ -216,33 +185,15 @@ class Agent:
         is.
         A reader that stops early stops it. Raises CodeagentError if one is running.
         """
-        channel = self._emitter.connect(early=False)
-        try:
-            task = self._start(prompt)
-        except BaseException:
-            self._emitter.disconnect(channel)
-            raise
-        task.add_done_callback(lambda _: self._emitter.disconnect(channel))
-        try:
-            async for event in channel:
-                yield event
-        finally:
-            if not task.done():
-                self._runs.stop("interrupted")
-            await asyncio.wait({task})
+        return self.emitter.follow(partial(self._start, prompt), self._runs.stop)
 
     def events(self) -> AsyncIterator[KnownEvent]:
         """Yield every event from now until the agent is closed; the first reader also gets the
         earlier ones."""
-        return self._emitter.read(self._emitter.connect(early=True))
+        return self.emitter.read(self.emitter.connect(early=True))
 
     def observe(self, observer: Callable[[KnownEvent], None]) -> None:
-        self._emitter.observe(observer)
-
-    @property
-    def emitter(self) -> Emitter:
-        """Logs and shows what belongs to the session."""
-        return self._emitter
+        self.emitter.observe(observer)
 
     @property
     def session_id(self) -> str:
@@ -277,7 +228,7 @@ class Agent:
         return None if self._context.checkpoints.store is None else self._going_back
 
     @property
-    def jobs(self) -> JobBook:
+    def jobs(self) -> SessionJobs:
         return self._context.jobs
 
     def part(self, kind: type[PartT]) -> PartT | None:
@@ -326,7 +277,7 @@ class Agent:
         if session is not None:
             await self._environment.hooks.session_end(session)
         await self._runs.conversation.model.close()
-        self._emitter.disconnect_all()
+        self.emitter.disconnect_all()
         self._journal.close()
 
     def _start(self, work: str | acts.RunRecipe | RunGroup | None) -> asyncio.Task[None]:

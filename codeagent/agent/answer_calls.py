@@ -84,10 +84,8 @@ class AnswerCalls:
             for call in answer.calls:
                 self._context.compaction.note(call, settled[call.id])
             self._stop_report.add(settled.values(), stopped=token.cancelled)
-            kinds = {call.id: self._executor.calls.kind(call) for call in answer.calls}
-            self._denials.note(
-                answer.calls, kinds, settled, planning=self._context.permissions.mode == "plan"
-            )
+            planning = self._context.permissions.mode == "plan"
+            self._denials.note(answer.calls, settled, self._executor.calls.kind, planning=planning)
 
     async def _run_batches(
         self,

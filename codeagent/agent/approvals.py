@@ -13,13 +13,12 @@ from codeagent.agent.hooks.hook import Deny, Hooks, Modify
 from codeagent.agent.limits import BudgetMeter
 from codeagent.agent.permissions import Permissions, fingerprint
 from codeagent.agent.work_time import WorkTime
-from codeagent.core.approval_events import ASK_USER, ApprovalRequested, ApprovalResolved
+from codeagent.core.approval_events import ASK_USER, ApprovalRequested, ApprovalResolved, Reply
 from codeagent.core.cancel import CancelToken
 from codeagent.core.display import QuestionBlock, TextBlock
 from codeagent.core.errors import ConfigError, RunCancelled
 from codeagent.core.json_types import MAIN
 from codeagent.core.policy import SAID_NO, Decision, Verdict
-from codeagent.core.ports import Reply
 from codeagent.core.tool import Denied, Failed, Preview, ToolError
 from codeagent.tools.arguments import parse_arguments
 
@@ -160,16 +159,16 @@ class Approvals:
         RunCancelled, and ToolError if the preview shows that the call cannot work.
         """
         known = self.permissions.known
-        call = self.permissions.bound(prepared.tool, prepared.arguments, prepared.args, known)
+        call = self.permissions.bound(prepared, known)
         if not again and call in self.granted:
-            named = self.permissions.hosts_asked_with(prepared.tool, prepared.args)
+            named = self.permissions.hosts_asked_with(prepared.key)
             agreed = tuple(host for host in named if _with_host(call, host) in self.granted)
             return prepared, Permit("user", (await show(prepared, None)).base, hosts=agreed)
         reason, changed = verdict.reason, 0
         preview = await show(prepared, None)
         while changed < _MOST_PREVIEWS:
-            tool, known = prepared.tool, self.permissions.known
-            hosts = self.permissions.hosts_asked_with(tool, prepared.args)
+            known = self.permissions.known
+            hosts = self.permissions.hosts_asked_with(prepared.key)
             decision = await self._ask_about(prepared, preview, hosts, reason, token)
             match decision.answer:
                 case "deny":
@@ -191,7 +190,7 @@ class Approvals:
             shown, preview = preview, await show(prepared, preview.base)
             if preview.base == shown.base:
                 if decision.answer == "session":
-                    call = self.permissions.bound(tool, prepared.arguments, prepared.args, known)
+                    call = self.permissions.bound(prepared, known)
                     self.granted |= {call, *(_with_host(call, host) for host in hosts)}
                 return prepared, Permit(
                     decision.source, preview.base, decision.hunks, decision.rule or None, hosts
@@ -224,7 +223,7 @@ class Approvals:
             proposal=tool.proposal(prepared.args),
             whose=tool.whose,
             about="\n\n".join(filter(None, texts)),
-            follows=not hosts and self.permissions.asks_about_hosts(tool, prepared.args),
+            follows=not hosts and self.permissions.asks_about_hosts(prepared.key),
         )
 
     def _with_hosts(
@@ -232,7 +231,7 @@ class Approvals:
     ) -> Preview:
         """Return the preview of a call that says which hosts are allowed with it, and that others
         are asked about."""
-        if not hosts and not self.permissions.asks_about_hosts(prepared.tool, prepared.args):
+        if not hosts and not self.permissions.asks_about_hosts(prepared.key):
             return preview
         text = "While it runs, this question shows each host that no rule decides, and waits for your answer."
         if hosts:
@@ -262,13 +261,14 @@ class Approvals:
                     pass
         except ToolError as error:
             return prepared, f"your edit does not fit, so this is the call as it was: {error}"
-        verdict = self.permissions.judge(prepared.tool, args, confined=False)
+        asked = replace(prepared, args=args, edited=True)
+        verdict = self.permissions.judge(asked, edited=True)
         if verdict.permission == "deny":
             return (
                 prepared,
                 f"your edit is not allowed ({verdict.reason}), so this is the call as it was",
             )
-        return replace(prepared, args=args, edited=True), "edited by you"
+        return asked, "edited by you"
 
     async def _learn(self, prepared: PreparedCall, decision: Decision, known: int) -> str | None:
         """Add the rule; return why it cannot be added, as a phrase: then nothing is allowed.
@@ -278,7 +278,7 @@ class Approvals:
         """
         try:
             rule = self.permissions.parse(decision.rule, keep=decision.keep)
-            if not self.permissions.would_allow(rule, prepared.tool, prepared.args):
+            if not self.permissions.would_allow(rule, replace(prepared)):
                 return (
                     f"{rule} does not allow all of this call; answer it once, or write another rule"
                 )

@@ -3,6 +3,7 @@
 import json
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import replace
+from functools import cached_property
 from typing import Any, Literal
 
 from codeagent.agent.emitter import Emitter
@@ -17,7 +18,8 @@ from codeagent.core.errors import (
     SandboxUnavailable,
     WorkspaceError,
 )
-from codeagent.core.json_writing import to_json
+from codeagent.core.event_json import to_json
+from codeagent.core.memory import OutputStore
 from codeagent.core.messages import (
     ContentPart,
     ErrorInfo,
@@ -28,8 +30,7 @@ from codeagent.core.messages import (
     text_of,
 )
 from codeagent.core.notices import RunStopped
-from codeagent.core.policy import ApprovalSource
-from codeagent.core.ports import OutputStore
+from codeagent.core.policy import ApprovalKey, ApprovalSource
 from codeagent.core.tool import BaseChanged, Failed, Tool, ToolError, ToolResult
 
 CallKind = Literal["read", "change"]
@@ -58,14 +59,18 @@ class PreparedCall:
     dropped: tuple[str, ...] = ()
     """How the model's arguments were corrected, and which were dropped; see `tools.arguments`."""
 
+    @cached_property
+    def key(self) -> ApprovalKey:
+        """What rules are matched against; a copy of the call makes it again."""
+        return self.tool.approval_key(self.args)
+
     @property
     def arguments(self) -> dict[str, Any]:
         return self.args.model_dump(mode="json", exclude_unset=True)
 
     @property
     def kind(self) -> CallKind:
-        reads = self.tool.effect == "nothing" or self.tool.approval_key(self.args).reads_only
-        return "read" if reads else "change"
+        return "read" if self.tool.effect == "nothing" or self.key.reads == "freely" else "change"
 
     @property
     def reads_here(self) -> bool:
@@ -78,11 +83,11 @@ class PreparedCall:
             or tool.starts_agents
             or tool.in_background(self.args)
         )
-        return self.kind == "read" and not timed and not tool.approval_key(self.args).answered_by
+        return self.kind == "read" and not timed and not self.key.answered_by
 
     @property
     def may_change_files(self) -> bool:
-        return self.kind == "change" and not self.tool.approval_key(self.args).leaves_files
+        return self.kind == "change" and self.key.reads != "if asked"
 
     @property
     def runs_commands(self) -> bool:
@@ -112,14 +117,12 @@ class PreparedCall:
     def acts_as(self) -> tuple[str, ...]:
         """Return the names of the tools whose rules apply: its own, and those of the tools that it
         calls."""
-        does = self.tool.approval_key(self.args).does
-        return tuple(dict.fromkeys((self.tool.name, *(call.tool for call in does))))
+        return tuple(dict.fromkeys((self.tool.name, *[call.tool for call in self.key.does])))
 
     @property
     def paths(self) -> tuple[str, ...]:
         """Return the paths that rules are matched against."""
-        key = self.tool.approval_key(self.args)
-        return key.parts if key.kind == "path" else ()
+        return self.key.parts if self.key.kind == "path" else ()
 
     @property
     def json(self) -> str:
@@ -229,26 +232,21 @@ class Denials:
     def note(
         self,
         calls: Sequence[ToolCall],
-        kinds: Mapping[str, CallKind],
         settled: Mapping[str, ToolResult],
+        kind: Callable[[ToolCall], CallKind],
         *,
         planning: bool,
     ) -> None:
         """Record one answer; a success clears its kind, a change clears both. Denied changes are
         expected in plan mode.
 
-        `kinds` and `settled` are keyed by call id.
+        `settled` is keyed by call id.
         """
-        denied = {
-            kinds[call.id]
-            for call in calls
-            if _denied(settled[call.id]) and call.name != self._question
-        }
-        done = {
-            kinds[call.id]
-            for call in calls
-            if not (settled[call.id].is_error or _denied(settled[call.id]))
-        }
+        refused = [call for call in calls if _denied(settled[call.id])]
+        if not (self.kinds or refused):
+            return
+        denied = {kind(call) for call in refused if call.name != self._question}
+        done = {kind(call) for call in calls if not (settled[call.id].is_error or call in refused)}
         made_up = {"read", "change"} if "change" in done else done
         expected = {"change"} if planning else set()
         self.kinds = (self.kinds - made_up) | (denied - expected)
@@ -395,6 +393,14 @@ def _whole_lines(head: str, tail: str) -> tuple[str, str]:
     ]
 
 
+def kept_text(outputs: OutputStore, name: str, text: str) -> str:
+    """Keep a whole text, and return its handle."""
+    sink = outputs.create(name)
+    sink.write(text)
+    sink.close()
+    return sink.handle
+
+
 def cap_output(
     result: ToolResult, limit: int | None, outputs: OutputStore, call_id: str
 ) -> ToolResult:
@@ -406,16 +412,12 @@ def cap_output(
     text = text_of(result.content)
     if limit is None or len(text) <= limit:
         return result
-    sink = outputs.create(call_id)
-    sink.write(text)
-    sink.close()
+    handle = kept_text(outputs, call_id, text)
     room = int(limit * _HEAD_SHARE)
     head, tail = _whole_lines(text[:room], text[room - limit :])
     left_out = len(text) - len(head) - len(tail)
     gap = "" if head.endswith("\n") else "\n"
-    marker = (
-        f'{gap}[… {left_out} characters left out; output_read(id="{sink.handle}") shows them …]\n'
-    )
+    marker = f'{gap}[… {left_out} characters left out; output_read(id="{handle}") shows them …]\n'
     others: tuple[ContentPart, ...] = tuple(
         part for part in result.content if not isinstance(part, TextPart)
     )

@@ -13,7 +13,7 @@ from typing import Any
 from codeagent.agent.emitter import Emitter
 from codeagent.core.checkpoints import Checkpoints, PointCause, Snapshot
 from codeagent.core.errors import CheckpointError, SandboxError
-from codeagent.core.events import CheckpointCreated, Notice
+from codeagent.core.events import CheckpointCreated
 from codeagent.core.history import PROMPT, BranchingHistory, CheckpointTimeline
 from codeagent.core.messages import Message
 from codeagent.core.ports import Sandbox
@@ -40,8 +40,17 @@ class WorkspaceLock:
         """Whether a caller that wants to be alone would have to wait now."""
         return self._alone or self._together > 0 or bool(self._waiting)
 
+    def enter_now(self, *, alone: bool) -> bool:
+        """Enter if nobody has to be waited for; False if the caller has to wait for its turn."""
+        if self._waiting or self._alone or (alone and self._together):
+            return False
+        self._count(alone)
+        return True
+
     async def enter(self, *, alone: bool) -> None:
         """Wait for the caller's turn; a caller that is cancelled has not entered."""
+        if self.enter_now(alone=alone):
+            return
         turn: asyncio.Future[None] = asyncio.get_running_loop().create_future()
         self._waiting.append((alone, turn))
         self._admit()
@@ -61,6 +70,12 @@ class WorkspaceLock:
             self._together -= 1
         self._admit()
 
+    def _count(self, alone: bool) -> None:
+        if alone:
+            self._alone = True
+        else:
+            self._together += 1
+
     def _admit(self) -> None:
         while self._waiting:
             alone, turn = self._waiting[0]
@@ -69,10 +84,7 @@ class WorkspaceLock:
             self._waiting.popleft()
             if turn.cancelled():
                 continue
-            if alone:
-                self._alone = True
-            else:
-                self._together += 1
+            self._count(alone)
             turn.set_result(None)
 
 
@@ -189,9 +201,9 @@ class Checkpointing:
         try:
             landed = () if self._sandbox is None else await self._sandbox.finish_landings()
             for line in landed:
-                self._emitter.emit(Notice(code="effects.recovered", text=line))
+                self._emitter.notice("effects.recovered", line)
             if (recovered := await self.store.recover()) is not None:
-                self._emitter.emit(Notice(code="checkpoint.recovered", text=recovered))
+                self._emitter.notice("checkpoint.recovered", recovered)
             self._tell_of((await self._told_if_slow(self.store)).others)
             await self.store.prune()
         except CheckpointError as error:
@@ -209,7 +221,7 @@ class Checkpointing:
                     f"taking the first snapshot of this folder, {store.scanned:,} files so far: "
                     "edits and commands wait for it, reads do not"
                 )
-                self._emitter.emit(Notice(code="checkpoint.first", text=text))
+                self._emitter.notice("checkpoint.first", text)
             return taking.result()
         except asyncio.CancelledError:
             taking.cancel()
@@ -260,14 +272,14 @@ class Checkpointing:
                 f"another codeagent works in this folder ({who}): a file that it changed is read again before it is "
                 "edited here, and /undo takes back only what this one changed"
             )
-            self._emitter.emit(Notice(level="warning", code="workspace.shared", text=text))
+            self._emitter.warn("workspace.shared", text)
 
     def _report(self, error: CheckpointError) -> None:
         if self._failing:
             return
         self._failing = True
         text = f"no checkpoint: {error}; /undo cannot take back what happens now"
-        self._emitter.emit(Notice(level="warning", code="checkpoint.failed", text=text))
+        self._emitter.warn("checkpoint.failed", text)
 
     def _after_pending(self, work: Callable[[], Coroutine[Any, Any, None]]) -> None:
         before = self._pending[-1] if self._pending else None

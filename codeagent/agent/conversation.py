@@ -16,13 +16,13 @@ from codeagent.agent.limits import BudgetMeter, Limits, RunMeter
 from codeagent.agent.permissions import Permissions
 from codeagent.agent.prompt import PromptBuilder
 from codeagent.agent.queue import MessageQueue
-from codeagent.core.allow import AllowList
 from codeagent.core.cancel import CancelToken
 from codeagent.core.dataclass import dataclass
 from codeagent.core.events import RunFinished, RunReason
 from codeagent.core.history import BranchingHistory
 from codeagent.core.messages import Message
 from codeagent.core.model import Model
+from codeagent.core.patterns import AllowList
 from codeagent.core.ports import Workspace
 from codeagent.core.tool import ToolDefinition
 

@@ -4,9 +4,9 @@ channel."""
 import asyncio
 import time
 from collections import deque
-from collections.abc import AsyncIterator, Callable
+from collections.abc import AsyncIterator, Awaitable, Callable
 from dataclasses import replace
-from typing import Protocol, TypeVar
+from typing import Any, Protocol, TypeVar
 
 from codeagent.core.events import (
     JobUpdated,
@@ -17,7 +17,7 @@ from codeagent.core.events import (
     ToolProgress,
     ToolUpdated,
 )
-from codeagent.core.json_types import MAIN, JsonValue
+from codeagent.core.json_types import MAIN, BaseEvent, JsonValue
 
 EventT = TypeVar("EventT", bound=KnownEvent)
 _UPDATE_CHARS = 65_536
@@ -144,21 +144,14 @@ class Emitter:
         """`above`: the emitter of the agent's parent, whose readers get these events, too; its
         journal does not."""
         self._journal = journal
-        self._agent = agent
+        self.session_id = journal.session_id
+        self.agent = agent
+        """The agent's name, as on its events."""
         self._above = above
         self._seq = journal.next_seq
         self._channels: tuple[EventChannel, ...] = ()
         self._early: list[KnownEvent] | None = []
-        self._observers: list[Callable[[KnownEvent], None]] = []
-
-    @property
-    def session_id(self) -> str:
-        return self._journal.session_id
-
-    @property
-    def agent(self) -> str:
-        """The agent's name, as on its events."""
-        return self._agent
+        self._observers: list[tuple[Callable[[Any], None], type[BaseEvent]]] = []
 
     @property
     def next_seq(self) -> int:
@@ -168,9 +161,7 @@ class Emitter:
     def emit(self, made: EventT) -> EventT:
         """Emit the event and return it with its number, its time and its agent."""
         now = round(time.time(), 3)
-        event = replace(
-            made, seq=self._seq, ts=now, session=self._journal.session_id, agent=self._agent
-        )
+        event = replace(made, seq=self._seq, ts=now, session=self.session_id, agent=self.agent)
         self._seq += 1
         if event.durable:
             self._journal.append(event)
@@ -182,8 +173,9 @@ class Emitter:
             self._early.append(event)
         for channel in self._channels:
             channel.put(event)
-        for observer in self._observers:
-            observer(event)
+        for observer, kind in self._observers:
+            if isinstance(event, kind):
+                observer(event)
         if self._above is not None:
             self._above._show(event)
 
@@ -191,16 +183,18 @@ class Emitter:
         """Emit a notice of the level `info`."""
         self.emit(Notice(code=code, text=text, data=data))
 
-    def warn(self, code: str, text: str) -> None:
+    def warn(self, code: str, text: str, **data: JsonValue) -> None:
         """Emit a notice of the level `warning`, such as one about a sandbox that did not start."""
-        self.emit(Notice(level="warning", code=code, text=text))
+        self.emit(Notice(level="warning", code=code, text=text, data=data))
 
-    async def sync(self) -> None:
-        """Return once everything emitted is on disk. Raises SessionWriteError."""
-        await self._journal.sync()
+    def sync(self) -> Awaitable[None]:
+        """Await until everything emitted is on disk. Raises SessionWriteError."""
+        return self._journal.sync()
 
-    def observe(self, observer: Callable[[KnownEvent], None]) -> None:
-        self._observers.append(observer)
+    def observe(self, observer: Callable[[EventT], None], kind: type[EventT] | None = None) -> None:
+        """Call `observer` with every event of this type as it is emitted; None: with every
+        event."""
+        self._observers.append((observer, kind or BaseEvent))
 
     def connect(self, *, early: bool) -> EventChannel:
         """Open a channel for one reader; `early`: with what was emitted before there was any
@@ -211,6 +205,29 @@ class Emitter:
         self._early = None
         self._channels = (*self._channels, channel)
         return channel
+
+    async def follow(
+        self, begin: Callable[[], asyncio.Task[None]], stop: Callable[[str], object]
+    ) -> AsyncIterator[KnownEvent]:
+        """Yield what is emitted until the task that `begin` returns has ended. A reader that stops
+        early stops it.
+
+        Raises what `begin` raises.
+        """
+        channel = self.connect(early=False)
+        try:
+            task = begin()
+        except BaseException:
+            self.disconnect(channel)
+            raise
+        task.add_done_callback(lambda _: self.disconnect(channel))
+        try:
+            async for event in channel:
+                yield event
+        finally:
+            if not task.done():
+                stop("interrupted")
+            await asyncio.wait({task})
 
     async def read(self, channel: EventChannel) -> AsyncIterator[KnownEvent]:
         """Yield what the channel gets, and disconnect it at the end."""

@@ -9,8 +9,9 @@ from codeagent.agent.limits import ContextLimits, Limits
 from codeagent.agent.queue import Delivery
 from codeagent.agent.todo import Todo
 from codeagent.core.dataclass import dataclass
-from codeagent.core.policy import Objection, Policy, RuleBook
-from codeagent.core.ports import OutputStore, Sandbox, SandboxKind, Scratchpad, Workspace
+from codeagent.core.memory import OutputStore, Scratchpad
+from codeagent.core.policy import KeptRules, Objection, Policy
+from codeagent.core.ports import Sandbox, SandboxKind, Workspace
 from codeagent.core.tool import Tool
 from codeagent.core.toolbox import ToolsInUse
 from codeagent.session.fold import ToolDetails
@@ -20,7 +21,7 @@ from codeagent.session.fold import ToolDetails
 class RuleKeeping:
     """How an answer of the user becomes a rule."""
 
-    book: RuleBook | None = None
+    rules: KeptRules | None = None
     """Keeps rules beyond the session; None if they cannot be kept."""
     objection: Objection = lambda rule: None
     """Why an answer must not become this rule."""
@@ -88,8 +89,3 @@ class ToolEnvironment:
     nothing. Blocks briefly."""
     tries: bool = False
     """Whether commands that nobody decided about are tried out where the sandbox can."""
-
-    def can_try(self, tool: Tool[Any], args: Any) -> bool:
-        """Whether the call's commands can be tried out."""
-        possible = self.tries and self.sandbox is not None and not self.sandbox.untried
-        return possible and tool.tries and not tool.in_background(args)

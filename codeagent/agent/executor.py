@@ -20,13 +20,12 @@ from codeagent.agent.calls import (
     with_notes,
 )
 from codeagent.agent.checkpoints import WorkspaceLock
-from codeagent.agent.emitter import Emitter
 from codeagent.agent.environment import ToolEnvironment
 from codeagent.agent.inspection import Inspection
 from codeagent.agent.jobs.run import JobRun, moved
 from codeagent.agent.jobs.store import TOO_MANY, TOO_MANY_RUN, Jobs
 from codeagent.agent.jobs.work import CallWork
-from codeagent.agent.preparation import Admission, CallContexts, CallPreparation
+from codeagent.agent.preparation import Admission, CallContexts, CallPreparation, Channels
 from codeagent.agent.work_time import part
 from codeagent.core.cancel import CancelToken
 from codeagent.core.errors import RunCancelled
@@ -43,22 +42,22 @@ class Executor:
     def __init__(
         self,
         environment: ToolEnvironment,
-        emitter: Emitter,
         approvals: Approvals,
-        contexts: CallContexts,
+        channels: Channels,
         *,
         lock: WorkspaceLock,
         jobs: Jobs,
         inspection: Inspection,
         slots: asyncio.Semaphore,
     ) -> None:
-        """`slots`: one for each call that may run at the same time."""
-        self.contexts = contexts
+        """`slots`: one for each call that may run at the same time. `channels`: see
+        `CallContexts`."""
+        self.contexts = CallContexts(environment, approvals, channels)
         self._environment = environment
         self.calls = CallPreparation(environment, approvals.permissions)
-        self._admission = Admission(environment, self.calls, contexts, approvals)
+        self._admission = Admission(environment, self.calls, self.contexts, approvals)
         self.outputs = environment.outputs
-        self._emitter = emitter
+        self._emitter = approvals.emitter
         self._approvals = approvals
         self._permissions = approvals.permissions
         self._lock = lock
@@ -127,10 +126,11 @@ class Executor:
         runs."""
         if prepared.tool.effect == "nothing" or not prepared.tool.may_write:
             return await self._run(prepared, permit, token)
-        try:
-            await token.guard(self._lock.enter(alone=False))
-        except RunCancelled as error:
-            return self._settle(prepared.call, result_of_refusal(error), permit)
+        if not self._lock.enter_now(alone=False):
+            try:
+                await token.guard(self._lock.enter(alone=False))
+            except RunCancelled as error:
+                return self._settle(prepared.call, result_of_refusal(error), permit)
         try:
             return await self._run(prepared, permit, token)
         finally:
@@ -146,7 +146,8 @@ class Executor:
             await self._ready(prepared, permit, token)
         except Exception as error:
             return self._settle(call, result_of_error(error, executed=False), permit)
-        inspected = prepared.runs_commands and not self.calls.confined(tool) and not permit.tried
+        confined = self._permissions.confines(tool)
+        inspected = prepared.runs_commands and not confined and not permit.tried
         if inspected:
             await self._inspection.before()
         elif tool.effect != "nothing":
@@ -163,11 +164,9 @@ class Executor:
         )
         context = self.contexts.of(prepared, token, permit)
         limit = prepared.limit(self._seconds)
-        # The tool may change its arguments.
-        answered_by = tool.approval_key(prepared.args).answered_by
         work = CallWork(prepared, context, limit, self._emitter, self._environment.hooks)
         result, job = await self._awaited(work, background)
-        self._permissions.hear(answered_by)
+        self._permissions.hear(prepared.key.answered_by)
         result = result if result.executed else replace(result, executed=True)
         duration_ms = round((spent.seconds - started) * 1000)
         self._emitter.emit(

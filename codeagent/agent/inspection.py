@@ -12,15 +12,12 @@ from functools import cached_property
 from typing import TYPE_CHECKING
 
 from codeagent.agent.approvals import Approvals
-from codeagent.agent.emitter import Emitter
 from codeagent.agent.environment import ToolEnvironment
 from codeagent.agent.leftovers import Leftover, Leftovers, find_leftovers, leftover_blocks, named
-from codeagent.agent.permissions import Permissions
 from codeagent.agent.queue import MessageQueue
 from codeagent.core.cancel import CancelToken
 from codeagent.core.checkpoints import Checkpoints, Snapshot
 from codeagent.core.errors import CheckpointError, CodeagentError
-from codeagent.core.events import Notice
 from codeagent.core.json_types import JsonValue
 from codeagent.core.notes import LEFT, framed
 from codeagent.core.policy import Decision
@@ -44,8 +41,6 @@ class Inspection:
         self,
         store: Checkpoints | None,
         environment: ToolEnvironment,
-        emitter: Emitter,
-        permissions: Permissions,
         approvals: Approvals,
         queue: MessageQueue,
         running: Callable[[], bool],
@@ -54,8 +49,8 @@ class Inspection:
         self._store = store
         self._sandbox = environment.sandbox
         self._attended = environment.attended
-        self._emitter = emitter
-        self._permissions = permissions
+        self._emitter = approvals.emitter
+        self._permissions = approvals.permissions
         self._workspace = environment.workspace
         self._queue = queue
         self._running = running
@@ -458,7 +453,7 @@ class Inspection:
             self._queue.add_note(framed(LEFT, note))
 
     def _warn(self, text: str) -> None:
-        self._emitter.emit(Notice(level="warning", code="workspace.left", text=text))
+        self._emitter.warn("workspace.left", text)
 
     def _tell_blind(self, error: Exception) -> None:
         """Warn, once until it works again, that nothing was inspected."""

@@ -214,7 +214,9 @@ class Loop:
         told = self._conversation.prompt_builder or self._conversation
         allow = self._conversation.allow
         tools = (
-            tuple(tool for tool in told.tools if allow.allows(tool.name)) if allow else told.tools
+            tuple(tool for tool in told.tools if allow.allows(tool.name))
+            if allow.lists
+            else told.tools
         )
         withheld = [
             tool for tool in tools if tool.at_provider and self._not_for_provider(tool.name)

@@ -23,6 +23,7 @@ from codeagent.core.events import (
     ToolCallDelta,
 )
 from codeagent.core.json_types import JsonValue
+from codeagent.core.memory import OutputStore
 from codeagent.core.messages import AssistantMessage, ToolCall, Usage, UserMessage
 from codeagent.core.model import (
     Adapted,
@@ -43,7 +44,6 @@ from codeagent.core.model import (
     from_now_on,
 )
 from codeagent.core.notices import ModelFellBack, ModelRetried
-from codeagent.core.ports import OutputStore
 from codeagent.core.tool import Cancelled
 
 if TYPE_CHECKING:  # most answers are too short
@@ -222,7 +222,7 @@ class StreamedAnswer:
                 f"{repeats}; it was stopped, and what came of it is kept: {advice}", kind="cut"
             )
         text = f"{repeats}; stop it if it is of no use"
-        self._emitter.emit(Notice(level="warning", code="model.repeats", text=text))
+        self._emitter.warn("model.repeats", text)
 
     def _show(self, piece: _Piece) -> None:
         """Emit a piece; those that continue it in the same turn of the event loop become one
@@ -436,7 +436,7 @@ class Nudges:
             return None
         if answer.calls:
             return None
-        self._warn("model.nudge", f"the answer {flaw.what}: the model was asked to go on")
+        self._emitter.warn("model.nudge", f"the answer {flaw.what}: the model was asked to go on")
         note = UserMessage.from_text(flaw.note, source="note")
         self._emitter.emit(MessageAdded(message=note))
         return note
@@ -448,10 +448,7 @@ class Nudges:
                 f"{said}, several times over; the session is kept: {flaw.advice}", kind=flaw.kind
             )
         self._in_a_row = 0
-        self._warn("model.incomplete", f"{said} again, and is not complete: {flaw.advice}")
-
-    def _warn(self, code: str, text: str) -> None:
-        self._emitter.emit(Notice(level="warning", code=code, text=text))
+        self._emitter.warn("model.incomplete", f"{said} again, and is not complete: {flaw.advice}")
 
 
 def _flaw_of(answer: AssistantMessage) -> _Flaw | None:

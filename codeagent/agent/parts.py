@@ -1,8 +1,9 @@
 """What extensions add to a conversation, and what a conversation offers to them."""
 
 import asyncio
-from collections.abc import Callable, Coroutine, Iterator, Mapping, Sequence
-from dataclasses import replace
+from collections.abc import Callable, Container, Coroutine, Iterable, Iterator, Mapping, Sequence
+from contextlib import AsyncExitStack
+from dataclasses import field, replace
 from pathlib import Path
 from types import MappingProxyType
 from typing import TYPE_CHECKING, Any, Protocol, TypeVar
@@ -14,6 +15,7 @@ from codeagent.agent.emitter import Emitter, Journal
 from codeagent.agent.environment import ToolEnvironment
 from codeagent.agent.hooks.hook import Hook, Hooks
 from codeagent.agent.inspection import Inspection
+from codeagent.agent.jobs.store import Jobs
 from codeagent.agent.limits import BudgetMeter, RunMeter
 from codeagent.agent.permissions import Permissions
 from codeagent.agent.run import Runs
@@ -23,20 +25,25 @@ from codeagent.core.acts import Act, Refused
 from codeagent.core.cancel import CancelToken
 from codeagent.core.dataclass import dataclass
 from codeagent.core.extension import OfferedSet, Reference, resolved
-from codeagent.core.model import ModelInUse
-from codeagent.core.ports import Sandbox
+from codeagent.core.model import Model, ModelInUse, ModelOpener
+from codeagent.core.ports import Sandbox, Workspace
+from codeagent.core.runtime import AgentHandle
 from codeagent.core.sanitize import one_line
 from codeagent.core.tool import NO_CHANNELS, Tool
 from codeagent.core.toolbox import ToolProblem
 from codeagent.session.fold import History
 from codeagent.tools.catalog import ToolCatalog
+from codeagent.tools.edit.reads import ReadTracker
+from codeagent.tools.registry import ToolRegistry
 
 if TYPE_CHECKING:  # few conversations run a group, or are offered texts
     from codeagent.core.channels import OwnChannels
     from codeagent.core.groups import Group
     from codeagent.core.runtime import OfferedText, TextKind
+    from codeagent.workspace.checkpoints import GitCheckpoints
 
 PartT = TypeVar("PartT")
+OpenedModel = tuple[Model, ModelInUse]
 Began = Refused | asyncio.Task[None] | Coroutine[Any, Any, None] | None
 """What became of what an extension was asked to do: refused, done, begun as a run, or a coroutine
 that does it and may raise CodeagentError."""
@@ -138,11 +145,68 @@ class Opening:
 
 
 class Assembled(Protocol):
-    """What a conversation was put together from (an `app.tools.Assembly`): another one can be
-    opened with it."""
+    """What an agent was put together from (an `app.assembly.Assembly`): others that work for it are
+    made with this."""
 
     @property
-    def catalog(self) -> ToolCatalog: ...
+    def local(self) -> LocalEnvironment: ...
+
+    @property
+    def workspace(self) -> Workspace: ...
+
+    @property
+    def reads(self) -> ReadTracker:
+        """What the agent has read."""
+
+    @property
+    def environment(self) -> ToolEnvironment: ...
+
+    @property
+    def open_model(self) -> ModelOpener: ...
+
+    @property
+    def catalog(self) -> ToolCatalog:
+        """An agent that names its tools has them even if a recipe's step holds its parent to
+        others, and those of a set, whether it is on or not."""
+
+    @property
+    def snapshots(self) -> "GitCheckpoints": ...
+
+    def for_agent(self, parts: "Parts", session: tuple[str, Path]) -> "Assembled":
+        """Return it for another agent, which has read nothing; `session`: see
+        `app.tools.ToolDependencies`."""
+
+    async def in_copy(
+        self, root: Path, git: str, session_id: str, stack: AsyncExitStack
+    ) -> "Assembled":
+        """Return it for a copy of the workspace, whose git directory has the digest `git`, with a
+        sandbox of its own, which the stack closes. Raises SandboxUnavailable."""
+
+    def remade(
+        self, names: Container[str], tools: Callable[[], Iterable[Tool[Any]]]
+    ) -> Mapping[str, Tool[Any]]:
+        """Make the agent's own built-in tools, and those of sets that go by what it has read, if
+        one of `names` is among them; `info` is about `tools`."""
+
+    def must_read(self, tool: Tool[Any]) -> bool:
+        """Whether the agent may call the tool only once it has read its documentation."""
+
+    def prompt(self, tools: ToolRegistry) -> str:
+        """Return the system prompt of an agent with these tools. Blocks on small files."""
+
+    def agent(
+        self,
+        opened: OpenedModel,
+        tools: ToolRegistry,
+        prompt: str,
+        log: Journal,
+        stack: AsyncExitStack,
+        *,
+        limits: Mapping[str, Any],
+        shared: Callable[[ToolEnvironment, Journal], Shared],
+    ) -> AgentHandle:
+        """Make the agent, which the stack closes. `limits` are those of its own; `shared` makes
+        what it shares with the one that it works for."""
 
 
 class ConversationPart:
@@ -151,8 +215,8 @@ class ConversationPart:
     It may be used by the tools of the extension before it is connected, and is connected only once.
     """
 
-    def assembled(self, assembly: Assembled) -> None:
-        """Take what another conversation can be opened with."""
+    def assembled(self, catalog: ToolCatalog, assembly: Callable[[], Assembled]) -> None:
+        """Take the conversation's tools, and what other agents can be made with."""
 
     @property
     def problems(self) -> Sequence[ToolProblem]:
@@ -237,9 +301,9 @@ class Parts:
     async def texts(self, kind: "TextKind") -> "tuple[OfferedText, ...]":
         return tuple([text for part in self._parts for text in await part.texts(kind)])
 
-    def assembled(self, assembly: Assembled) -> None:
+    def assembled(self, catalog: ToolCatalog, assembly: Callable[[], Assembled]) -> None:
         for part in self._parts:
-            part.assembled(assembly)
+            part.assembled(catalog, assembly)
 
     def connect(self, host: Host) -> None:
         self._host = host
@@ -290,3 +354,13 @@ class Parts:
             self._host.context.emitter.warn(
                 "extension.broken", f"a part of an extension was not closed: {why}"
             )
+
+
+@dataclass(frozen=True)
+class AgentServices:
+    """What tools ask of their agent: made with the tools, and connected once the agent is made."""
+
+    questions: UserQuestions = field(default_factory=UserQuestions)
+    jobs: Jobs = field(default_factory=Jobs)
+    parts: Parts = field(default_factory=Parts)
+    """What extensions add to the conversation."""

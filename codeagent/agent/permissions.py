@@ -8,6 +8,7 @@ from collections.abc import Awaitable, Sequence
 from dataclasses import replace
 from typing import Any, Protocol
 
+from codeagent.agent.calls import PreparedCall
 from codeagent.agent.emitter import Emitter
 from codeagent.agent.environment import ToolEnvironment
 from codeagent.core.acts import SetMode, SetNetwork
@@ -52,7 +53,7 @@ class Permissions:
 
     def __init__(self, environment: ToolEnvironment, emitter: Emitter) -> None:
         self._policy = environment.policy
-        self._book = environment.keeping.book
+        self._kept = environment.keeping.rules
         self._objection = environment.keeping.objection
         self._emitter = emitter
         self._inputs = environment.state.inputs
@@ -61,6 +62,9 @@ class Permissions:
         self._own: tuple[Mode, NetworkLevel] | None = None
         """The session's own, while a run has others."""
         self._attended = environment.attended
+        self._sandbox = environment.sandbox if environment.tries else None
+        """Where commands can be tried out."""
+        self._contained = environment.sandbox_kind == "docker"
         self._unconfined = environment.sandbox_kind == "host"
         self.programs: WritingPrograms | None = None
 
@@ -77,12 +81,12 @@ class Permissions:
         """How many entries of `Policy.heard` a card shown now can tell the user about."""
         return len(self.policy.heard)
 
-    def bound(self, tool: Tool[Any], arguments: dict[str, Any], args: Any, known: int) -> str:
+    def bound(self, call: PreparedCall, known: int) -> str:
         """Fingerprint a call with the inputs of the step that is running and, if others answer it,
         what was read."""
         inputs = (repr(sorted(self._inputs.items())),) if self._inputs else ()
-        heard = (str(known),) if tool.approval_key(args).answered_by else ()
-        return fingerprint(tool.name, arguments, *inputs, *heard)
+        heard = (str(known),) if call.key.answered_by else ()
+        return fingerprint(call.tool.name, call.arguments, *inputs, *heard)
 
     def hear(self, place: str) -> None:
         """Note who answered a call. From the next request on, rules from earlier answers of the
@@ -115,7 +119,8 @@ class Permissions:
     def end_step(self) -> None:
         """Return to the session's mode and network, or to what the user has chosen since."""
         if self._own is not None:
-            (mode, network), self._own = self._own, None
+            mode, network = self._own
+            self._own = None
             self._policy = replace(self._policy, mode=mode, network=network)
 
     @property
@@ -175,24 +180,41 @@ class Permissions:
         text = f"network {level} from now on: {NETWORK_MEANS[level]}"
         self._emitter.emit(NetworkChanged(text=text, network=level))
 
-    def judge(self, tool: Tool[Any], args: Any, *, confined: bool) -> Verdict:
-        """Judge a call; `confined`: the sandbox keeps it from changing the workspace."""
+    def confines(self, tool: Tool[Any]) -> bool:
+        """Whether the mode is plan and the sandbox keeps the tool from changing anything."""
+        return self.mode == "plan" and tool.sandboxed and self._contained
+
+    def judge(self, call: PreparedCall, *, edited: bool = False) -> Verdict:
+        """Judge a call; `edited`: the user has just edited it, and plan mode refuses what changes
+        something."""
+        tool = call.tool
+        confined = not edited and self.confines(tool)
         effect: Effect = "nothing" if confined or tool.says_it_reads else tool.effect
         judge = self.policy.asking_later if self._attended else self.policy.check
-        return judge(tool.name, tool.approval_key(args), tool.permission, effect)
+        verdict = judge(tool.name, call.key, tool.permission, effect)
+        return self.policy.trying(call.key, verdict) if self._can_try(call) else verdict
 
-    def hosts_asked_with(self, tool: Tool[Any], args: Any) -> tuple[str, ...]:
+    def _can_try(self, call: PreparedCall) -> bool:
+        """Whether the call's commands can be tried out."""
+        sandbox = self._sandbox
+        possible = sandbox is not None and not sandbox.untried
+        return possible and call.tool.tries and not call.tool.in_background(call.args)
+
+    def tries_for_plan(self, call: PreparedCall) -> bool:
+        """Whether the call's commands may change a view of the workspace, which is thrown away."""
+        may_change = call.tool.effect != "nothing" and call.key.reads != "freely"
+        return self.mode == "plan" and may_change and self._can_try(call)
+
+    def hosts_asked_with(self, key: ApprovalKey) -> tuple[str, ...]:
         """Return the hosts that the question about a call names: those it needs and would ask about
         by themselves."""
         if self._unconfined:
             return ()
-        needs = tool.approval_key(args).needs
-        return tuple(host for host in needs if self.policy.reach(host).permission == "prompt")
+        return tuple(host for host in key.needs if self.policy.reach(host).permission == "prompt")
 
-    def asks_about_hosts(self, tool: Tool[Any], args: Any) -> bool:
+    def asks_about_hosts(self, key: ApprovalKey) -> bool:
         """Whether the call may reach any host, as far as the user allows each."""
-        any_host = tool.approval_key(args).offline is not None
-        return any_host and not self._unconfined and self.policy.network == "ask"
+        return key.offline is not None and not self._unconfined and self.policy.network == "ask"
 
     def denies(self, tool: str) -> bool:
         """Whether a rule denies every call of the tool."""
@@ -239,13 +261,11 @@ class Permissions:
             tool, replace(key, sensitive=key.sensitive or reason), "prompt", "files"
         )
 
-    def would_allow(self, rule: Rule, tool: Tool[Any], args: Any) -> bool:
+    def would_allow(self, rule: Rule, call: PreparedCall) -> bool:
         """Whether the call would run without a question if the rule were in force."""
         with_it = replace(self.policy.adding(rule), mode="ask")
-        return (
-            with_it.check(tool.name, tool.approval_key(args), "prompt", tool.effect).permission
-            == "auto"
-        )
+        verdict = with_it.check(call.tool.name, call.key, "prompt", call.tool.effect)
+        return verdict.permission == "auto"
 
     def parse(self, text: str, *, keep: bool) -> Rule:
         """The allowing rule that the user wrote. Raises ConfigError if it is not a rule, or too
@@ -266,10 +286,10 @@ class Permissions:
             return
         where = "this session"
         if rule.origin == "saved":
-            if self._book is None:
+            if self._kept is None:
                 raise ConfigError("rules cannot be saved here; allow it for this session instead")
             where = await asyncio.to_thread(
-                self._book.keep, str(rule), denies=rule.permission == "deny"
+                self._kept.keep, str(rule), denies=rule.permission == "deny"
             )
         self._policy = self._policy.adding(rule, known)
         does = "allowed" if rule.permission == "auto" else "denied"
@@ -292,8 +312,8 @@ class Permissions:
                 "project": "the project's configuration",
             }
             raise ConfigError(f"{rule} comes from {where[rule.origin]}; remove it there")
-        if rule.origin == "saved" and self._book is not None:
-            await asyncio.to_thread(self._book.forget, str(rule))
+        if rule.origin == "saved" and self._kept is not None:
+            await asyncio.to_thread(self._kept.forget, str(rule))
         self._policy = replace(
             self._policy, rules=tuple(other for other in self.rules if other != rule)
         )
@@ -335,12 +355,13 @@ class NarrowedPermissions(Permissions):
             network=tighter(above.network, self._network),
         )
 
-    def judge(self, tool: Tool[Any], args: Any, *, confined: bool) -> Verdict:
+    def judge(self, call: PreparedCall, *, edited: bool = False) -> Verdict:
         # Only built-in tools, which keep to the child's workspace: a package's tool changes files
         # wherever it likes.
+        tool = call.tool
         if self._apart and tool.source == "builtin" and isinstance(tool, FileTool):
-            return self.policy.check(tool.name, tool.approval_key(args), "auto", tool.effect)
-        return super().judge(tool, args, confined=confined)
+            return self.policy.check(tool.name, call.key, "auto", tool.effect)
+        return super().judge(call, edited=edited)
 
     def set_mode(self, mode: Mode) -> None:
         self._mode = mode

@@ -9,7 +9,6 @@ from typing import TYPE_CHECKING, Any
 
 from codeagent.agent.approvals import Approvals
 from codeagent.agent.calls import CallKind, CallRefused, Permit, PreparedCall, result_of_refusal
-from codeagent.agent.emitter import Emitter
 from codeagent.agent.environment import ToolEnvironment
 from codeagent.agent.hooks.hook import Deny, Modify
 from codeagent.agent.limits import TOO_OFTEN, Limits
@@ -22,15 +21,17 @@ from codeagent.core.history import BranchingHistory
 from codeagent.core.messages import Message, ToolCall, ToolMessage, text_of
 from codeagent.core.model import Model
 from codeagent.core.paths import refuse_protected
-from codeagent.core.policy import ApprovalKey, Verdict
+from codeagent.core.policy import ApprovalKey
 from codeagent.core.ports import RunsCommands
 from codeagent.core.sanitize import one_line
 from codeagent.core.tool import (
     EXCLUSIVE,
     Access,
+    CallingAgent,
     Denied,
     Failed,
     Preview,
+    ReadingRules,
     Skipped,
     Tool,
     ToolContext,
@@ -43,6 +44,7 @@ from codeagent.tools.arguments import parse_arguments, read_arguments
 if TYPE_CHECKING:  # few agents write to others
     from codeagent.core.channels import OwnChannels
 
+Channels = Callable[[Callable[[str], str]], "OwnChannels"]
 _INFO = "info"
 """The tool that shows the documentation of other tools."""
 _SENDS = "send_message"
@@ -75,7 +77,7 @@ class CallPreparation:
             return PlannedCall(
                 call_id=call.id, name=call.name, target="", permission="deny", reason=reason
             )
-        verdict = self.judge(prepared)
+        verdict = self._permissions.judge(prepared)
         return PlannedCall(
             call_id=call.id,
             name=call.name,
@@ -104,14 +106,17 @@ class CallPreparation:
         """Return name and target of a call that may change files, as far as known before it runs;
         otherwise empty."""
         try:
-            prepared = self.prepare(call)
+            # What the call is about may have changed since its plan was shown.
+            prepared = replace(self.prepare(call))
         except ToolError:
             return ""
         tool = prepared.tool
         if tool.starts_agents and self._permissions.mode != "plan":
             return f"{tool.name} {tool.target(prepared.args)}"
-        harmless = tool.effect == "nothing" or not tool.may_write or self.confined(tool)
-        if harmless or self.judge(prepared).permission == "deny":
+        harmless = (
+            tool.effect == "nothing" or not tool.may_write or self._permissions.confines(tool)
+        )
+        if harmless or self._permissions.judge(prepared).permission == "deny":
             return ""
         changes = self._environment.hooks.may_modify(tool.name) or prepared.may_change_files
         return f"{tool.name} {tool.target(prepared.args)}".strip() if changes else ""
@@ -175,7 +180,7 @@ class CallPreparation:
         if not prepared.reads_here or self._environment.hooks.may_modify(prepared.tool.name):
             return False
         access = self.access(call)
-        verdict = self.judge(prepared)
+        verdict = self._permissions.judge(prepared)
         reads = access.mode == "shared" and access.key != ""
         return reads and verdict.permission == "auto" and not verdict.later
 
@@ -185,7 +190,10 @@ class CallPreparation:
         Raises ToolError: not_found, invalid_args; skipped if the tool's documentation must be read
         first, and unavailable if it cannot be.
         """
-        tool, known = self.tools.get(call.name), self._prepared.get(call)
+        tool = self.tools.get(call.name)
+        known = self._prepared.get(call)
+        if known is not None and known.tool is tool:
+            return known
         if self._environment.recall.unread(tool):
             if _INFO not in self.tools:
                 raise Unavailable(
@@ -195,8 +203,6 @@ class CallPreparation:
             raise Skipped(
                 f'Not executed: read the documentation of this tool first, with info(name="{tool.name}")'
             )
-        if known is not None and known.tool is tool:
-            return known
         read = read_arguments(tool, call.arguments)
         if len(self._prepared) == _MOST_PREPARED:
             self._prepared.clear()
@@ -211,36 +217,17 @@ class CallPreparation:
         del self._prepared[call]
         return prepared
 
-    def judge(self, prepared: PreparedCall) -> Verdict:
-        tool, args = prepared.tool, prepared.args
-        verdict = self._permissions.judge(tool, args, confined=self.confined(tool))
-        if not self._environment.can_try(tool, args):
-            return verdict
-        return self._permissions.policy.trying(tool.approval_key(args), verdict)
-
-    def confined(self, tool: Tool[Any]) -> bool:
-        """Whether the mode is plan and the sandbox keeps the tool from changing anything."""
-        return (
-            self._permissions.mode == "plan"
-            and tool.sandboxed
-            and self._environment.sandbox_kind == "docker"
-        )
-
 
 class CallContexts:
     """Makes the ToolContext of each call of one agent."""
 
     def __init__(
-        self,
-        environment: ToolEnvironment,
-        emitter: Emitter,
-        approvals: Approvals,
-        channels: "Callable[[Callable[[str], str]], OwnChannels]",
+        self, environment: ToolEnvironment, approvals: Approvals, channels: Channels
     ) -> None:
         """`channels` returns those of one call; it is given why the call must not send to a name,
         empty if it may."""
         self._environment = environment
-        self._emitter = emitter
+        self._emitter = approvals.emitter
         self._approvals = approvals
         self._permissions = approvals.permissions
         self._model: Model | None = None
@@ -259,25 +246,31 @@ class CallContexts:
     ) -> ToolContext:
         environment = self._environment
         acts_as = prepared.acts_as
+        paths = prepared.paths
         return ToolContext(
             prepared.call.id,
             prepared.tool.name,
             environment.workspace,
             self._commands(prepared, token, permit),
             token,
-            withheld=partial(self._permissions.withheld, acts_as, prepared.paths),
-            denied=partial(self._permissions.denies_path, acts_as),
             base=None if permit is None else permit.base,
             hunks=None if permit is None else permit.hunks,
+            # What a tool says of itself is made true for its commands.
             read_only=self._commands_only_read(prepared),
-            session_id=self._emitter.session_id,
-            agent=self._emitter.agent,
-            scratchpad=environment.state.scratchpad,
-            model="" if self._model is None else self._model.name,
-            mode=self._permissions.mode,
-            limits=self._limits.in_force,
-            channels=self._channels(partial(self._may_not_send, token)),
-            recall=self._recall,
+            reading=ReadingRules(
+                partial(self._permissions.withheld, acts_as, paths),
+                partial(self._permissions.denies_path, acts_as),
+            ),
+            caller=CallingAgent(
+                session_id=self._emitter.session_id,
+                agent=self._emitter.agent,
+                model="" if self._model is None else self._model.name,
+                mode=self._permissions.mode,
+                limits=self._limits.in_force,
+                scratchpad=environment.state.scratchpad,
+                channels=self._channels(partial(self._may_not_send, token)),
+                recall=self._recall,
+            ),
         )
 
     def _commands(
@@ -285,7 +278,7 @@ class CallContexts:
     ) -> RunsCommands | None:
         """Return where the commands of a call run."""
         environment = self._environment
-        planned = self._tried_for_plan(prepared)
+        planned = self._permissions.tries_for_plan(prepared)
         if environment.sandbox is not None and (planned or (permit is not None and permit.tried)):
             from codeagent.agent.trials import TryingSandbox  # not before the first trial
 
@@ -299,20 +292,11 @@ class CallContexts:
             )
         return reaching(environment.sandbox, prepared.call.id, self._approvals, token, permit)
 
-    def _tried_for_plan(self, prepared: PreparedCall) -> bool:
-        """Whether the call's commands may change a view of the workspace, which is thrown away."""
-        tool, args = prepared.tool, prepared.args
-        may_change = tool.effect != "nothing" and not tool.approval_key(args).reads_only
-        return (
-            self._permissions.mode == "plan"
-            and may_change
-            and self._environment.can_try(tool, args)
-        )
-
     def _commands_only_read(self, prepared: PreparedCall) -> bool:
-        """Whether commands of the call get the workspace read-only; what its tool says of itself is
-        made true that way."""
-        if self._environment.sandbox_kind != "docker" or self._tried_for_plan(prepared):
+        """Whether commands of the call get the workspace read-only."""
+        if self._environment.sandbox_kind != "docker":
+            return False
+        if self._permissions.tries_for_plan(prepared):
             return False
         return self._permissions.mode == "plan" or prepared.tool.effect == "nothing"
 
@@ -354,6 +338,7 @@ class Admission:
         self._calls = calls
         self._contexts = contexts
         self._approvals = approvals
+        self._permissions = approvals.permissions
 
     async def admit(
         self, call: ToolCall, token: CancelToken, *, edited: bool, repeated: int
@@ -377,25 +362,29 @@ class Admission:
             case None:
                 return prepared
 
-    async def _verdict(self, prepared: PreparedCall, token: CancelToken) -> Verdict:
-        """Judge a call that is about to run, once the sandbox is ready and what it confines is
-        known."""
-        if prepared.tool.tries or self._calls.judge(prepared).permission == "auto":
-            await self.sandbox_ready(prepared.tool, token)
-        return self._calls.judge(prepared)
-
     async def sandbox_ready(self, tool: Tool[Any], token: CancelToken) -> None:
         """Wait for the sandbox, if the call runs there. Raises SandboxUnavailable, RunCancelled."""
         sandbox = self._environment.sandbox
-        if sandbox is not None and tool.sandboxed:
+        if sandbox is not None and tool.sandboxed and not sandbox.is_ready:
             await token.guard(sandbox.ready())
+
+    async def _trials_prepared(self, tool: Tool[Any], token: CancelToken) -> None:
+        """Wait until it is known whether the tool's commands can be tried out, if they may be."""
+        sandbox = self._environment.sandbox
+        if sandbox is not None and self._environment.tries and tool.tries and sandbox.untried:
+            await token.guard(sandbox.prepare_trials())
 
     async def _permitted(
         self, prepared: PreparedCall, token: CancelToken, repeated: int
     ) -> tuple[PreparedCall, Permit]:
         """Return the call to run and its permit. Raises CallRefused, or ToolError if the preview
         shows a failure."""
-        verdict = await self._verdict(prepared, token)
+        await self._trials_prepared(prepared.tool, token)
+        verdict = self._permissions.judge(prepared)
+        if verdict.permission == "auto" and prepared.tool.sandboxed:
+            await self.sandbox_ready(prepared.tool, token)
+            prepared = replace(prepared)  # what commands may come across is known only now
+            verdict = self._permissions.judge(prepared)
         too_often = repeated >= TOO_OFTEN
         if verdict.permission == "deny":
             raise CallRefused(

@@ -11,13 +11,11 @@ from codeagent.core.acts import SetToolset
 from codeagent.core.cancel import CancelToken
 from codeagent.core.dataclass import dataclass
 from codeagent.core.errors import CodeagentError
-from codeagent.core.events import Notice
-from codeagent.core.json_types import JsonValue
+from codeagent.core.memory import Skill
 from codeagent.core.messages import Message, UserMessage, text_of
 from codeagent.core.model import ModelRequest
 from codeagent.core.notices import ToolsetChosen
 from codeagent.core.policy import Mode, Rule
-from codeagent.core.ports import Skill
 from codeagent.core.sanitize import on_one_line, one_line, visible
 from codeagent.core.tool import Tool, ToolDefinition, ToolError
 from codeagent.tools.catalog import CatalogChange, ToolCatalog
@@ -282,7 +280,7 @@ class PromptBuilder:
         for text in (*unknown, *self.catalog.unlisted(certain=True)):
             if (what := text.partition(";")[0]) not in self._told:
                 self._told.add(what)
-                emitter.emit(Notice(level="warning", code="rule.unknown", text=text))
+                emitter.warn("rule.unknown", text)
 
     def fit(self, window: int | None) -> None:
         """Make prompt and tools for the window of the model, in tokens, from the next boundary
@@ -334,17 +332,15 @@ def tell_tools(change: CatalogChange, emitter: Emitter) -> None:
         if (
             problem.level == "error"
         ):  # a warning is for whoever writes the tool: `codeagent tools check`, /tools
-            where: dict[str, JsonValue] = {"where": problem.where}
             unused = "the agent is" if ".md:" in problem.where else "its tools are"
             text = str(problem) if problem.partial else f"{problem}; {unused} not in use"
-            emitter.emit(Notice(level="warning", code="tools.problem", text=text, data=where))
+            emitter.warn("tools.problem", text, where=problem.where)
     if change.untrusted:
         files = ", ".join(change.untrusted)
         text = f"not loaded, because you have not trusted it as it is now: {files}. /tools shows it"
         if any(name.endswith(".py") for name in change.untrusted):
             text = f"{text}; {_RUNS_HERE}"
-        data: dict[str, JsonValue] = {"files": list(change.untrusted)}
-        emitter.emit(Notice(level="warning", code="tools.untrusted", text=text, data=data))
+        emitter.warn("tools.untrusted", text, files=list(change.untrusted))
 
 
 def _in_words(change: CatalogChange) -> str:

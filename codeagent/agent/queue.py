@@ -10,7 +10,7 @@ from codeagent.agent.hooks.hook import Deny, Hooks, PromptSource, SubmittedPromp
 from codeagent.core.acts import Queued, QueueKind
 from codeagent.core.cancel import CancelToken
 from codeagent.core.dataclass import dataclass
-from codeagent.core.events import MessageAdded, Notice, SteerDelivered, SteerQueued
+from codeagent.core.events import MessageAdded, SteerDelivered, SteerQueued
 from codeagent.core.messages import UserMessage
 from codeagent.core.notes import ADDED, framed
 from codeagent.core.notices import QueueOrdered
@@ -103,13 +103,13 @@ class MessageQueue:
         end."""
         self._waking.clear()
 
-    def take_back(self, queued_id: str) -> str | None:
-        """Remove queued text and return it; None if it was delivered already."""
-        item = next((item for item in self._waiting if item.id == queued_id), None)
-        if item is None:
-            return None
-        self._remove(item, taken_back=True)
-        return item.text
+    def take_back(self, queued_id: str) -> bool:
+        """Remove queued text; False if it was delivered already."""
+        at = self._position(queued_id)
+        if at is None:
+            return False
+        self._remove(self._waiting[at], taken_back=True)
+        return True
 
     def rewrite(self, queued_id: str, text: str) -> bool:
         """Replace queued text in its place; False if it was delivered already."""
@@ -170,10 +170,7 @@ class MessageQueue:
                 interrupted |= item.kind == "interrupt"
                 self._remove(item, taken_back=True)
                 said = f"what you typed was not sent: {answer.why}"
-                data = {"source": item.kind}
-                self._emitter.emit(
-                    Notice(level="warning", code="prompt.denied", text=said, data=data)
-                )
+                self._emitter.warn("prompt.denied", said, source=item.kind)
             else:
                 self._admitted[item] = answer
         return interrupted

@@ -13,13 +13,13 @@ from codeagent.core.checkpoints import (
     Checkpoints,
     FileChange,
     Node,
+    OthersChanges,
     Point,
     RestoreKind,
-    Theirs,
 )
 from codeagent.core.dataclass import dataclass
 from codeagent.core.errors import CheckpointError
-from codeagent.core.events import CheckpointCreated, CheckpointRestored, Notice
+from codeagent.core.events import CheckpointCreated, CheckpointRestored
 from codeagent.core.notes import restored_note
 from codeagent.core.sanitize import spelled
 
@@ -135,15 +135,15 @@ class SessionRewind:
         )
         if theirs.refused:
             text = f"left as it is: {'; '.join(_phrases(theirs))}"
-            self.emitter.emit(Notice(level="warning", code="checkpoint.left", text=text))
+            self.emitter.warn("checkpoint.left", text)
         return changed
 
-    async def _theirs(self, point: str, present: str) -> Theirs:
+    async def _theirs(self, point: str, present: str) -> OthersChanges:
         """Return what other sessions did since a point."""
         timeline = self.checkpoints.timeline
         created = timeline.point(point)
         if not created.moment:  # of an older log, in which sessions were not told apart
-            return Theirs()
+            return OthersChanges()
         return await self._store.theirs(created.moment, created.snapshot, present, timeline.moments)
 
     async def _refuse_unseen(
@@ -225,7 +225,7 @@ class SessionRewind:
             )
 
 
-def _phrases(theirs: Theirs) -> tuple[str, ...]:
+def _phrases(theirs: OthersChanges) -> tuple[str, ...]:
     """Return a phrase for each file that is refused; of many, only the first ones."""
     said = [f"{spelled(path)}: {why}" for path, why in sorted(theirs.refused.items())]
     more = len(said) - _MOST_REFUSED

@@ -18,14 +18,7 @@ from codeagent.agent.work_time import part
 from codeagent.core.acts import Compact, ContextAct, Refused
 from codeagent.core.cancel import CancelToken
 from codeagent.core.errors import CodeagentError, RunCancelled
-from codeagent.core.events import (
-    KnownEvent,
-    MessageAdded,
-    Notice,
-    RunFinished,
-    RunReason,
-    RunStarted,
-)
+from codeagent.core.events import MessageAdded, RunFinished, RunReason, RunStarted
 from codeagent.core.messages import UserMessage
 from codeagent.core.model import from_now_on
 from codeagent.core.notices import ModelFellBack, RunNotBegun, SessionNotSaved
@@ -172,7 +165,7 @@ class Runs:
         """The series whose scope the current run is in."""
         self._tasks: set[asyncio.Task[None]] = set()
         self._waking: asyncio.Task[None] | None = None
-        context.emitter.observe(self._follow_fallback)
+        context.emitter.observe(self._follow_fallback, ModelFellBack)
 
     @property
     def going_on(self) -> bool:
@@ -241,9 +234,10 @@ class Runs:
     def goes_to(self, server: str) -> str:
         """Take note of where text goes from now on; return how to say so, empty if that is where it
         went before."""
-        where = from_now_on(server, self.server)
-        self.server = server or self.server
-        return where
+        if server in ("", self.server):
+            return ""
+        self.server = server
+        return from_now_on(server)
 
     def close(self) -> None:
         """Cancel the run, and begin no other."""
@@ -325,13 +319,9 @@ class Runs:
         if scope is not None:
             scope.leave()
 
-    def _follow_fallback(self, event: KnownEvent) -> None:
+    def _follow_fallback(self, event: ModelFellBack) -> None:
         """The model that takes over is asked at its own server, in later runs as well."""
-        if (
-            not isinstance(event, ModelFellBack)
-            or event.agent != self._context.emitter.agent
-            or not event.server
-        ):
+        if event.agent != self._context.emitter.agent or not event.server:
             return
         self.server = event.server
         run = self._current
@@ -351,7 +341,7 @@ class Runs:
         of a series."""
         if where := self.goes_to(conversation.server):
             text = f"the model is {conversation.model.name}{where}"
-            self._context.emitter.emit(Notice(level="warning", code="model.server", text=text))
+            self._context.emitter.warn("model.server", text)
 
     async def _submit(self, run: Run, prompt: str | None) -> RunFinished | None:
         """Begin once the hooks allow the prompt; None if they deny it: then no run begins, and

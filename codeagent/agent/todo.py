@@ -2,13 +2,13 @@
 along."""
 
 from codeagent.agent.emitter import Emitter
-from codeagent.core.events import KnownEvent
+from codeagent.core.events import CheckpointCreated
 from codeagent.core.history import TodoTimeline
-from codeagent.core.todo import TodoChanged, TodoItem
+from codeagent.core.memory import TodoChanged, TodoItem
 
 
 class Todo:
-    """The to-do list of one agent (the TodoList of `core.todo`). Made before its tool, and empty
+    """The to-do list of one agent (the TodoList of `core.memory`). Made before its tool, and empty
     until connected."""
 
     def __init__(self) -> None:
@@ -18,7 +18,8 @@ class Todo:
         """`timeline` is what the session's log holds of the list so far."""
         self._emitter = emitter
         self._timeline = timeline
-        emitter.observe(self._see)
+        emitter.observe(self._see, TodoChanged)
+        emitter.observe(self._see, CheckpointCreated)
 
     @property
     def items(self) -> tuple[TodoItem, ...]:
@@ -32,6 +33,6 @@ class Todo:
         """Make the list what it was at that checkpoint."""
         self.change(self._timeline.at(checkpoint_id))
 
-    def _see(self, event: KnownEvent) -> None:
+    def _see(self, event: TodoChanged | CheckpointCreated) -> None:
         if event.agent == self._emitter.agent:
             self._timeline.add(event)

@@ -13,8 +13,9 @@ if TYPE_CHECKING:
     from codeagent.config.local_environment import LocalEnvironment
     from codeagent.config.sessions import GivenSettings, GivenWorkspace, Outcome, RunReader, Task
     from codeagent.config.settings import Settings
+    from codeagent.core.events import RunFinished
     from codeagent.core.ports import SandboxKind
-    from codeagent.core.recipes import RecipeBook
+    from codeagent.core.recipes import Recipes
     from codeagent.core.runtime import Session
     from codeagent.sandbox.described_image import ImageSource
     from codeagent.sandbox.docker_sandbox import DockerSandbox
@@ -44,6 +45,13 @@ class LocalApp:
 
         return await work(task, reader)
 
+    async def ask(
+        self, prompt: str, instructions: str, settings: "Settings", local: "LocalEnvironment"
+    ) -> "RunFinished":
+        from codeagent.app.work import ask
+
+        return await ask(prompt, instructions, settings, local)
+
     def describe_tools(
         self, local: "LocalEnvironment", settings: "Settings | None" = None
     ) -> "ToolCatalog":
@@ -56,7 +64,7 @@ class LocalApp:
 
         return describe_prompt(local, kind)
 
-    def read_recipes(self, local: "LocalEnvironment") -> "RecipeBook":
+    def read_recipes(self, local: "LocalEnvironment") -> "Recipes":
         from codeagent.app.describe import read_recipes
 
         return read_recipes(local)

@@ -6,7 +6,6 @@ from dataclasses import asdict, field, replace
 from functools import cache, partial
 
 from codeagent.config.extensions import all_extensions
-from codeagent.config.keys import server_variable
 from codeagent.config.local_environment import LocalEnvironment
 from codeagent.config.settings import Settings
 from codeagent.core.budget import Effort
@@ -15,12 +14,11 @@ from codeagent.core.errors import ConfigError, ModelError
 from codeagent.core.extension import Extension, Reference, resolved
 from codeagent.core.model import Model, ModelInUse, same_provider
 from codeagent.llm.catalog import context_window, has_price, is_scripted
-from codeagent.llm.factory import LANES, ModelOptions, lane
-from codeagent.llm.factory import open_model as resolve_model
-from codeagent.llm.learned import Learned
+from codeagent.llm.factory import LANES, ModelOptions, lane, open_model
 from codeagent.llm.provider_tools import MakeProviderTools, ProviderTools
 from codeagent.llm.providers import key_variables, native_target, own_server, server_of
 from codeagent.llm.retry import FallbackModel, RetryingModel
+from codeagent.llm.server_knowledge import ServerKnowledge
 from codeagent.llm.usage import Price
 
 
@@ -32,82 +30,66 @@ class OpenModels:
     options: ModelOptions
     window: int | None = None
     """Tokens that the user configured; None: what is known of the model."""
-    known: dict[tuple[str, str | None], Learned] = field(default_factory=dict)
+    known: dict[tuple[str, str | None], ServerKnowledge] = field(default_factory=dict)
     """By model and address."""
 
     async def __call__(
         self, name: str, api_base: str | None, effort: Effort | None
     ) -> tuple[Model, ModelInUse]:
+        """Open the model and what takes over from it, ask its server what it can do, and begin to
+        load its library.
+
+        Raises CodeagentError.
+        """
         options = replace(self.options, thinking=effort)
-        model = await open_model(name, api_base, self.local, options, self.known)
+        model = await self._with_fallback(name, api_base, options)
         window = (
             self.window or model.context_window or await asyncio.to_thread(context_window, name)
         )
+        lane_used = "" if is_scripted(name) else LANES[lane(name, api_base, None, options.wire)]
         server = server_of(name, api_base, self.local.environment)
-        return model, ModelInUse(
-            name, api_base, effort, window, lane=self._lane(name, api_base), server=server
-        )
+        return model, ModelInUse(name, api_base, effort, window, lane=lane_used, server=server)
 
-    def _lane(self, name: str, api_base: str | None) -> str:
-        return "" if is_scripted(name) else LANES[lane(name, api_base, None, self.options.wire)]
+    async def _with_fallback(
+        self, name: str, api_base: str | None, options: ModelOptions
+    ) -> RetryingModel | FallbackModel:
+        model = await self._open(name, api_base, options)
+        fallback, environment = options.fallback, self.local.environment
+        if fallback is None or fallback == name:
+            return model
+        shared = api_base if same_provider(fallback, name) else None
+        server = server_of(fallback, shared, environment)
+        other = "" if server == server_of(name, api_base, environment) else server
+        return FallbackModel(model, lambda: self._open(fallback, shared, options), other)
 
-
-async def open_model(
-    name: str,
-    api_base: str | None,
-    local: LocalEnvironment,
-    options: ModelOptions,
-    known: dict[tuple[str, str | None], Learned] | None = None,
-) -> RetryingModel | FallbackModel:
-    """Open the model and what takes over from it, ask its server what it can do, and begin to load
-    its library.
-
-    Raises CodeagentError.
-    """
-    known = {} if known is None else known
-    model = await _open_one(name, api_base, local, options, known)
-    fallback = options.fallback
-    if fallback is None or fallback == name:
+    async def _open(self, name: str, api_base: str | None, options: ModelOptions) -> RetryingModel:
+        """Open one model, with a kept key if the environment has none. Raises CodeagentError."""
+        key = await asyncio.to_thread(_kept_key, name, api_base, self.local)
+        if key is not None:
+            self.local.redactor.learn(*key)
+        value = key and key[1]
+        learned = self.known.get((name, api_base)) or _learned(name, api_base, value, self.local)
+        self.known[name, api_base] = learned
+        model = open_model(name, api_base=api_base, api_key=value, options=options, learned=learned)
+        await model.prepare()
+        await learned.look()
         return model
-    shared = api_base if same_provider(fallback, name) else None
-    server = server_of(fallback, shared, local.environment)
-    other = "" if server == server_of(name, api_base, local.environment) else server
-    return FallbackModel(model, lambda: _open_one(fallback, shared, local, options, known), other)
 
 
-async def _open_one(
-    name: str,
-    api_base: str | None,
-    local: LocalEnvironment,
-    options: ModelOptions,
-    known: dict[tuple[str, str | None], Learned],
-) -> RetryingModel:
-    """Open one model, with a kept key if the environment has none. Raises CodeagentError."""
-    key = await asyncio.to_thread(_kept_key, name, api_base, local)
-    if key is not None:
-        local.redactor.learn(*key)
-    learned = known.get((name, api_base)) or _learned(name, api_base, key and key[1], local)
-    known[name, api_base] = learned
-    model = resolve_model(
-        name, api_base=api_base, api_key=key and key[1], options=options, learned=learned
-    )
-    await model.prepare()
-    await learned.look()
-    return model
-
-
-def _learned(name: str, api_base: str | None, key: str | None, local: LocalEnvironment) -> Learned:
+def _learned(
+    name: str, api_base: str | None, key: str | None, local: LocalEnvironment
+) -> ServerKnowledge:
     """Return what is known before the server was asked: where it is, if it is the user's own."""
     base = own_server(name, api_base, local.environment)
     if base is None:
-        return Learned()
+        return ServerKnowledge()
     try:
         target = native_target(name, api_base, key, local.environment)
     except ModelError:  # its first request says what is missing
-        return Learned()
+        return ServerKnowledge()
     if target is None or target.endpoint is None:
-        return Learned(base, {}, name.partition("/")[2] or name)
-    return Learned(base, target.endpoint.headers, target.bare_name)
+        return ServerKnowledge(base, {}, name.partition("/")[2] or name)
+    return ServerKnowledge(base, target.endpoint.headers, target.bare_name)
 
 
 def check_counted(settings: Settings, *, attended: bool = False) -> tuple[tuple[str, str], ...]:
@@ -152,7 +134,7 @@ def model_options(settings: Settings) -> ModelOptions:
     )
 
 
-def _wrapped(wrap: Reference, settings: Settings, model: Model, learned: Learned) -> Model:
+def _wrapped(wrap: Reference, settings: Settings, model: Model, learned: ServerKnowledge) -> Model:
     other: Model = resolved(wrap)(model, learned, settings)
     return other
 
@@ -176,6 +158,8 @@ def _kept_key(name: str, api_base: str | None, local: LocalEnvironment) -> tuple
     """
     own = own_server(name, api_base, local.environment)
     if own is not None:
+        from codeagent.config.keys import server_variable  # only for the user's own servers
+
         variable = server_variable(own)
         if value := local.find_key(variable):
             return variable, value

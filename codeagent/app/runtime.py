@@ -9,8 +9,7 @@ from importlib import import_module
 from threading import Thread
 from typing import TYPE_CHECKING, Any
 
-from codeagent.agent.agent import Agent, AgentServices
-from codeagent.agent.approvals import UserQuestions
+from codeagent.agent.agent import Agent
 from codeagent.agent.batches import Strategy
 from codeagent.agent.conversation import Conversation
 from codeagent.agent.environment import Preferences, Recall, RuleKeeping, ToolEnvironment
@@ -21,32 +20,29 @@ from codeagent.agent.queue import Delivery
 from codeagent.app.models import OpenModels, check_budget, check_counted, model_options
 from codeagent.app.sandbox import CodedText, StartedSandbox, Tell, start_sandbox, tell_when_started
 from codeagent.app.sources import (
-    extensions_on,
     hand_written,
     misnamed,
     newly_given,
     open_catalog,
-    open_parts,
+    open_services,
     remove_leftovers,
     troubles,
     with_chosen,
     with_messages,
 )
-from codeagent.app.tools import Assembly, ToolDependencies, forget_reads, prompt_for, tracked_reads
-from codeagent.config.kept import RuleBookFile
+from codeagent.app.tools import ToolDependencies, forget_reads, prompt_for, tracked_reads
+from codeagent.config.kept import KeptRulesFile
 from codeagent.config.layers import load_settings, parse_rules
-from codeagent.config.local_environment import LocalEnvironment, local_environment
-from codeagent.config.paths import user_config_file
+from codeagent.config.local_environment import LocalEnvironment, local_environment, user_config_file
 from codeagent.config.sessions import GivenSettings, GivenWorkspace, Observer
 from codeagent.config.settings import Settings
 from codeagent.core.acts import SetNetwork
 from codeagent.core.dataclass import dataclass
 from codeagent.core.errors import ConfigError
-from codeagent.core.events import KnownEvent
+from codeagent.core.events import TurnStarted
 from codeagent.core.model import Model, ModelInUse, ModelOpener, from_now_on
 from codeagent.core.notices import ToolsetChosen
 from codeagent.core.policy import Policy, Rule
-from codeagent.core.ports import Workspace
 from codeagent.core.runtime import Session
 from codeagent.core.tool import Tool
 from codeagent.disk.opens import may_exist
@@ -58,7 +54,8 @@ from codeagent.tools.shell.rules import decides, too_broad
 from codeagent.workspace.checkpoints import GitCheckpoints
 from codeagent.workspace.files import LocalWorkspace
 
-if TYPE_CHECKING:  # few sessions run a group
+if TYPE_CHECKING:  # few sessions run a group, or start agents
+    from codeagent.app.assembly import Assembly
     from codeagent.core.groups import Group
 
 _HEAD_START = 0.3
@@ -74,7 +71,7 @@ async def open_session(
     attended: bool = False,
     needs_sandbox: bool = False,
     tell: Tell = lambda text: None,
-    observer: Observer = lambda event: None,
+    observer: Observer | None = None,
     open_model: ModelOpener | None = None,
     group: "Group | None" = None,
 ) -> Session:
@@ -122,7 +119,7 @@ class _Opening:
     attended: bool
     needs_sandbox: bool
     tell: Tell
-    observer: Observer
+    observer: Observer | None
     open_model: ModelOpener | None
     group: "Group | None"
 
@@ -145,17 +142,18 @@ async def _open(settings: Settings, local: LocalEnvironment, opening: _Opening) 
         base = await _base(settings, local, opening, stack)
         stack.push_async_callback(base.files.catalog.toolsets.sources.close)
         builder = _builder(base, in_use.context_window)
-        agent = _agent(base, builder, _OpenedModel(model, in_use, opener), stack)
+        agent = _agent(base, builder, opener, (model, in_use), stack)
         stack.push_async_callback(agent.close)
-        agent.observe(opening.observer)
+        if opening.observer is not None:
+            agent.observe(opening.observer)
         _begin(agent, base)
         for code, text in (
             *base.session.troubles,
-            *_other_server(base.session.history.server, in_use.server),
+            *_other_server(base.session.history.hosts.model, in_use.server),
             *told_small(in_use.name, in_use.context_window),
             *base.files.troubles,
             *uncounted,
-            *troubles(base.settings, base.dependencies, base.sandbox),
+            *troubles(base.dependencies, base.sandbox),
         ):
             agent.emitter.warn(code, text)
         tell_when_started(base.sandbox, agent, stack)
@@ -180,23 +178,14 @@ def _other_server(before: str, now: str) -> Iterator[CodedText]:
 
 
 @dataclass(frozen=True)
-class _OpenedModel:
-    model: Model
-    in_use: ModelInUse
-    opener: ModelOpener
-
-
-@dataclass(frozen=True)
 class _Base:
     """What the agent of a session is made from, but for its model."""
 
-    settings: Settings
-    """With the sets that were chosen in the session."""
     opening: _Opening
     workspace: LocalWorkspace
     session: OpenedSession
     policy: Policy
-    rule_book: RuleBookFile | None
+    kept_rules: KeptRulesFile | None
     sandbox: StartedSandbox
     dependencies: ToolDependencies
     files: "_Files"
@@ -214,34 +203,48 @@ async def _base(
     )
     history = session.history
     settings = with_chosen(settings, history)
-    rule_book = (
+    kept_rules = (
         None
         if local.config_dir is None
-        else RuleBookFile(local.config_dir, local.workspace, too_broad)
+        else KeptRulesFile(local.config_dir, local.workspace, too_broad)
     )
-    policy = await asyncio.to_thread(_policy, settings, rule_book, history, opening.tell)
+    policy = await asyncio.to_thread(_policy, settings, kept_rules, history, opening.tell)
     sandbox = await start_sandbox(
         settings,
         local,
         workspace,
         session.log.session_id,
-        opening.tell,
         stack,
+        tell=opening.tell,
         ready=opening.needs_sandbox,
     )
-    dependencies = await asyncio.to_thread(
-        _dependencies, settings, local, workspace, sandbox, session, opening.group
-    )
-    files = await asyncio.to_thread(
-        _read_files, settings, dependencies, history, policy.rules, opening.tell
-    )
+    log = session.log
+
+    def read() -> tuple[ToolDependencies, _Files]:
+        """In one thread, as every change of threads costs."""
+        dependencies = ToolDependencies(
+            settings,
+            local,
+            sandbox.kind,
+            workspace,
+            outputs=FileOutputs(log.folder / "outputs", local.redactor),
+            reads=tracked_reads(workspace, history),
+            services=open_services(
+                settings, local, history, workspace.root, sandbox.sandbox, group=opening.group
+            ),
+            session=(log.session_id, log.folder),
+            sandbox=sandbox.sandbox,
+            read_about=tools_read_about(history.details),
+        )
+        return dependencies, _read_files(dependencies, history, policy.rules, opening.tell)
+
+    dependencies, files = await asyncio.to_thread(read)
     return _Base(
-        settings=settings,
         opening=opening,
         workspace=workspace,
         session=session,
         policy=policy,
-        rule_book=rule_book,
+        kept_rules=kept_rules,
         sandbox=sandbox,
         dependencies=dependencies,
         files=files,
@@ -249,31 +252,38 @@ async def _base(
 
 
 def _agent(
-    base: _Base, builder: PromptBuilder, opened: _OpenedModel, stack: AsyncExitStack
+    base: _Base,
+    builder: PromptBuilder,
+    opener: ModelOpener,
+    opened: tuple[Model, ModelInUse],
+    stack: AsyncExitStack,
 ) -> Agent:
-    dependencies, settings = base.dependencies, base.settings
+    dependencies, settings = base.dependencies, base.dependencies.settings
+    model, in_use = opened
     environment = _environment(base)
-    snapshots = _checkpoints(dependencies.local, base.workspace, stack)
+    snapshots = GitCheckpoints(dependencies.local.state_dir, base.workspace.root)
+    stack.callback(snapshots.close)
+    base.workspace.recorder = snapshots.landing  # it also records what is written there
     conversation = Conversation(
-        opened.model,
+        model,
         builder.system_prompt,
         builder.tools,
         Strategy.parse(settings.strategy),
         environment.limits,
-        environment.attended,
+        attended=environment.attended,
         prompt_builder=builder,
-        server=opened.in_use.server,
+        server=in_use.server,
         early_reads=settings.early_reads,
     )
-    assembly = Assembly(
-        settings,
-        dependencies,
-        environment,
-        opened.opener,
-        catalog=base.files.catalog,
-        snapshots=snapshots,
-    )
-    dependencies.services.parts.assembled(assembly)
+
+    def assembly() -> "Assembly":
+        from codeagent.app.assembly import Assembly  # only once an agent is started
+
+        return Assembly(
+            dependencies, environment, opener, catalog=base.files.catalog, snapshots=snapshots
+        )
+
+    dependencies.services.parts.assembled(base.files.catalog, assembly)
     return Agent(
         conversation,
         environment,
@@ -281,8 +291,8 @@ def _agent(
         base.session.history,
         services=dependencies.services,
         checkpoints=snapshots,
-        model=opened.in_use,
-        open_model=opened.opener,
+        model=in_use,
+        open_model=opener,
     )
 
 
@@ -298,24 +308,14 @@ def _builder(base: _Base, window: int | None) -> PromptBuilder:
     return builder
 
 
-def _checkpoints(
-    local: LocalEnvironment, workspace: LocalWorkspace, stack: AsyncExitStack
-) -> GitCheckpoints:
-    """Open the store of snapshots, which also records what is written to the workspace."""
-    snapshots = GitCheckpoints(local.state_dir, workspace.root)
-    stack.callback(snapshots.close)
-    workspace.recorder = snapshots.landing
-    return snapshots
-
-
-def _prepare_first_call() -> Callable[[KnownEvent], None]:
+def _prepare_first_call() -> Callable[[TurnStarted], None]:
     """Return an observer that imports pydantic, which checks arguments, while the model works on
     its first answer."""
     waiting = True
 
-    def observe(event: KnownEvent) -> None:
+    def observe(_: TurnStarted) -> None:
         nonlocal waiting
-        if waiting and event.type == "turn.started":
+        if waiting:
             waiting = False
             thread = Thread(
                 target=import_module, args=("pydantic",), daemon=True
@@ -338,17 +338,12 @@ class _Files:
 
 
 def _read_files(
-    settings: Settings,
-    dependencies: ToolDependencies,
-    history: History,
-    rules: Sequence[Rule],
-    tell: Tell,
+    dependencies: ToolDependencies, history: History, rules: Sequence[Rule], tell: Tell
 ) -> _Files:
-    """Load tools, hooks and instructions; all in one thread, as every change of threads costs.
-    Raises ConfigError."""
-    catalog, first_look = open_catalog(settings, dependencies, history)
-    doubtful = misnamed(catalog, rules, dependencies, settings)
-    hooks, broken = _hooks(settings, dependencies.local, dependencies.workspace, tell)
+    """Load tools, hooks and instructions. Blocks on small files. Raises ConfigError."""
+    catalog, first_look = open_catalog(dependencies, history)
+    doubtful = misnamed(catalog, rules, dependencies)
+    hooks, broken = _hooks(dependencies, tell)
     if added := dependencies.services.parts.hooks():
         hooks = replace(hooks, registered=(*hooks.registered, *added))
     return _Files(catalog, first_look, hooks, prompt_for(dependencies), (*broken, *doubtful))
@@ -356,7 +351,8 @@ def _read_files(
 
 def _environment(base: _Base) -> ToolEnvironment:
     """Make what the tools work with."""
-    dependencies, settings, catalog = base.dependencies, base.settings, base.files.catalog
+    dependencies, catalog = base.dependencies, base.files.catalog
+    settings = dependencies.settings
     return ToolEnvironment(
         tools=catalog,
         workspace=dependencies.workspace,
@@ -369,7 +365,7 @@ def _environment(base: _Base) -> ToolEnvironment:
         tries=base.sandbox.kind == "docker" and settings.sandbox.approval == "effects",
         attended=base.opening.attended,
         keeping=RuleKeeping(
-            base.rule_book,
+            base.kept_rules,
             lambda rule: too_broad(rule) or next(iter(catalog.unknown((rule,))), None),
         ),
         recall=Recall(
@@ -388,54 +384,18 @@ def _environment(base: _Base) -> ToolEnvironment:
 
 
 def _unread(dependencies: ToolDependencies, catalog: ToolCatalog, tool: Tool[Any]) -> bool:
-    of_a_set = tool in catalog.toolsets.held
-    return tool.name not in dependencies.read_about and dependencies.must_read(
-        tool, of_a_set=of_a_set
-    )
+    named = dependencies.settings.toolsets.require_info
+    if not (tool.require_info or named) or tool.name in dependencies.read_about:
+        return False
+    of_a_set = named is True and tool in catalog.toolsets.held
+    return dependencies.must_read(tool, of_a_set=of_a_set)
 
 
-def _dependencies(
-    settings: Settings,
-    local: LocalEnvironment,
-    workspace: Workspace,
-    sandbox: StartedSandbox,
-    session: OpenedSession,
-    group: "Group | None",
-) -> ToolDependencies:
-    log, history = session.log, session.history
-    questions = UserQuestions()
-    return ToolDependencies(
-        local=local,
-        kind=sandbox.kind,
-        workspace=workspace,
-        outputs=FileOutputs(log.folder / "outputs", local.redactor),
-        reads=tracked_reads(workspace, history),
-        services=AgentServices(
-            questions,
-            parts=open_parts(
-                settings,
-                history,
-                local,
-                root=workspace.root,
-                questions=questions,
-                sandbox=sandbox.sandbox,
-                group=group,
-            ),
-        ),
-        session=(log.session_id, log.folder),
-        commit_hooks=settings.commit_hooks,
-        sandbox=sandbox.sandbox,
-        extensions=extensions_on(settings),
-        read_about=tools_read_about(history.details),
-        require_info=settings.toolsets.require_info,
-    )
-
-
-def _policy(settings: Settings, book: RuleBookFile | None, history: History, tell: Tell) -> Policy:
-    network = settings.network_after(history.network)
-    rules = (*parse_rules(settings.rules), *(() if book is None else book.load(tell)))
+def _policy(settings: Settings, kept: KeptRulesFile | None, history: History, tell: Tell) -> Policy:
+    network = settings.network_after(history.hosts.network)
+    rules = (*parse_rules(settings.rules), *(() if kept is None else kept.load(tell)))
     return Policy(
-        settings.mode, rules, settings.read_only_commands == "ask", network, history.heard
+        settings.mode, rules, settings.read_only_commands == "ask", network, history.hosts.heard
     )
 
 
@@ -446,13 +406,13 @@ def _begin(agent: Agent, base: _Base) -> None:
     turned on.
     """
     history, level = base.session.history, base.policy.network
-    agent.observe(_prepare_first_call())
+    agent.emitter.observe(_prepare_first_call(), TurnStarted)
     agent.begin_checkpoints()
-    if level != (history.network or "ask"):
+    if level != (history.hosts.network or "ask"):
         agent.do(SetNetwork(level))
     if (found := base.files.first_look) is not None:
         tell_tools(replace(found, added=(), removed=(), changed=()), agent.emitter)
-    for name in newly_given(base.settings, history):
+    for name in newly_given(base.dependencies.settings, history):
         agent.emitter.emit(
             ToolsetChosen(text=f"turned on: {name}", toolset=name, tools=(), on=True)
         )
@@ -464,12 +424,12 @@ def limits_of(settings: Settings) -> Limits:
     return Limits(**same, max_cost_usd=settings.limits.budget)
 
 
-def _hooks(
-    settings: Settings, local: LocalEnvironment, workspace: Workspace, tell: Tell
-) -> tuple[Hooks, tuple[CodedText, ...]]:
+def _hooks(dependencies: ToolDependencies, tell: Tell) -> tuple[Hooks, tuple[CodedText, ...]]:
     """Collect the programs in the order of the configuration, then the functions of the user's
     files, which it runs; also return a notice for each file that could not be loaded.
     """
+    settings, root = dependencies.settings, dependencies.workspace.root
+    own = dependencies.local.own_folder
     programs, functions, problems = tuple[Hook, ...](), tuple[Hook, ...](), tuple[CodedText, ...]()
     if settings.hooks:
         from codeagent.agent.hooks.command import (
@@ -478,13 +438,13 @@ def _hooks(
         )  # a contract that only programs need
 
         programs = command_hooks(
-            [CommandHook(workspace=workspace.root, **asdict(hook)) for hook in settings.hooks]
+            [CommandHook(workspace=root, **asdict(hook)) for hook in settings.hooks]
         )
-    if local.own_folder is not None and may_exist(folder := local.own_folder / "hooks"):
+    if own is not None and may_exist(folder := own / "hooks"):
         from codeagent.agent.hooks.python import (
             load_python_hooks,
         )  # only for a user who has such files
 
-        functions, broken = load_python_hooks(folder, workspace.root)
+        functions, broken = load_python_hooks(folder, root)
         problems = tuple(("hook.broken", str(problem)) for problem in broken)
     return Hooks((*programs, *functions), on_failure=tell), problems

@@ -20,6 +20,7 @@ from codeagent.core.sanitize import visible
 
 if TYPE_CHECKING:
     from codeagent.sandbox.docker_sandbox import DockerSandbox
+    from codeagent.sandbox.egress.internet import Internet
 
 CodedText = tuple[str, str]
 """Code and text of a notice that a conversation begins with."""
@@ -47,9 +48,9 @@ async def start_sandbox(
     local: LocalEnvironment,
     workspace: Workspace,
     session: str,
-    tell: Tell,
     stack: AsyncExitStack,
     *,
+    tell: Tell,
     ready: bool,
 ) -> StartedSandbox:
     """Start the sandbox that was asked for, and never a weaker one.
@@ -88,7 +89,6 @@ def docker_sandbox(
     from codeagent.core.hosts import HostRule
     from codeagent.sandbox.described_image import plan_without_source
     from codeagent.sandbox.docker_sandbox import DockerSandbox
-    from codeagent.sandbox.egress.internet import internet_of
     from codeagent.sandbox.packages import package_cache
     from codeagent.sandbox.spec import SandboxLimits, SandboxSpec, UserPython
 
@@ -126,7 +126,13 @@ def docker_sandbox(
         packages=package_cache(local.state_dir, local.copy_of or root) if kept else None,
         per_command=settings.sandbox.lifetime == "command",
     )
-    return DockerSandbox(spec, internet_of(local.environment, private=private))
+
+    def internet() -> "Internet":
+        from codeagent.sandbox.egress.internet import internet_of  # once a command may reach hosts
+
+        return internet_of(local.environment, private=private)
+
+    return DockerSandbox(spec, internet)
 
 
 def _slow(tell: Tell) -> Callable[[str], None]:

@@ -12,7 +12,7 @@ A set of built-in tools is an `OfferedSet`. It is there if the settings name it:
 lets the model turn it on, `use` turns it on from the start.
 """
 
-from collections.abc import Callable, Container, Iterable, Iterator, Sequence
+from collections.abc import Container, Iterator, Sequence
 from collections.abc import Set as AbstractSet
 from contextlib import contextmanager
 from dataclasses import asdict, replace
@@ -21,17 +21,17 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from codeagent.agent.approvals import UserQuestions
-from codeagent.agent.parts import ConversationPart, Opening, Parts
+from codeagent.agent.parts import AgentServices, ConversationPart, Opening, Parts
 from codeagent.app.sandbox import CodedText, StartedSandbox, told_at_start
 from codeagent.app.tools import ToolDependencies
 from codeagent.config.extensions import BUILT_IN, all_extensions
 from codeagent.config.local_environment import LocalEnvironment
 from codeagent.config.settings import Settings
-from codeagent.core.allow import AllowList
 from codeagent.core.errors import CodeagentError, ConfigError
 from codeagent.core.extension import Extension, InFolders, OfferedSet, resolved
 from codeagent.core.json_types import JsonObject
 from codeagent.core.notices import TOOLSET_USE
+from codeagent.core.patterns import AllowList
 from codeagent.core.policy import Rule
 from codeagent.core.ports import Sandbox
 from codeagent.core.sanitize import one_line, visible
@@ -40,7 +40,6 @@ from codeagent.disk.opens import may_exist
 from codeagent.session.fold import History
 from codeagent.tools.catalog import CatalogChange, ToolCatalog
 from codeagent.tools.choices import Choice
-from codeagent.tools.extension import ExtensionContext
 from codeagent.tools.faults import nearest_or_all
 from codeagent.tools.toolsets import Toolsets
 
@@ -53,44 +52,23 @@ _SENDING = "messages"
 """The set that a group needs."""
 
 
-def _built_in_sets(settings: Settings, dependencies: ToolDependencies) -> "tuple[BuiltInSet, ...]":
+def _built_in_sets(dependencies: ToolDependencies) -> "list[BuiltInSet]":
     """Every set of built-in tools, whether it is offered or not; nothing of it is imported yet."""
-    return tuple(
-        _set_of(one, settings, dependencies)
-        for extension in extensions_on(settings)
-        for one in extension.sets
-    )
+    return [_set_of(one, dependencies) for one in dependencies.extensions.sets.values()]
 
 
-def _set_of(one: OfferedSet, settings: Settings, dependencies: ToolDependencies) -> "BuiltInSet":
+def _set_of(one: OfferedSet, dependencies: ToolDependencies) -> "BuiltInSet":
     from codeagent.tools.source import BuiltInSet  # few conversations are offered a set
 
-    make = partial(_made, one, extension_context(settings, dependencies))
-    return BuiltInSet(one.name, one.about, tools_of(one, settings), make)
+    make = partial(_made, one, dependencies)
+    return BuiltInSet(one.name, one.about, _tools_of(one, dependencies.settings), make)
 
 
-def extensions_on(settings: Settings) -> tuple[Extension, ...]:
-    """Return the extensions that are not switched off. Blocks on small files. Raises
-    ConfigError."""
-    return all_extensions().without(settings.extensions.off).on
-
-
-def _extensions_off(settings: Settings) -> tuple[Extension, ...]:
-    """Return the extensions that are switched off. Blocks on small files. Raises ConfigError."""
-    return all_extensions().without(settings.extensions.off).off
-
-
-def _sets_off(settings: Settings) -> dict[str, str]:
-    """Return the names of the sets of extensions that are switched off, and the extension of
-    each."""
-    off = _extensions_off(settings)
-    return {one.name: extension.name for extension in off for one in extension.sets}
-
-
-def _unused_sets(settings: Settings) -> Iterator[str]:
-    """Yield a line for each set that a file names, and that is not there as its extension is
-    switched off."""
-    off = _sets_off(settings)
+def _unused(dependencies: ToolDependencies) -> Iterator[str]:
+    """Yield a line for what was given and nobody reads, and for each set that a file names, and
+    that is not there as its extension is switched off."""
+    settings, off = dependencies.settings, dependencies.extensions.sets_off
+    yield from settings.unused
     for key in ("offer", "use"):
         for name in getattr(settings.toolsets, key):
             if name in off:
@@ -98,41 +76,24 @@ def _unused_sets(settings: Settings) -> Iterator[str]:
                 yield f"toolsets.{key}: there is no set {name}, {why}"
 
 
-def extension_context(settings: Settings, dependencies: ToolDependencies) -> ExtensionContext:
-    local = dependencies.local
-    return ExtensionContext(
-        settings,
-        dependencies.workspace,
-        dependencies.reads,
-        local.environment,
-        partial(_secret, local),
-        redactor=local.redactor,
-        own_folder=local.own_folder,
-        trust_project=local.trust_project,
-        parts=dependencies.services.parts,
-        built_in=dependencies.built_in,
-    )
-
-
-def open_parts(
+def open_services(
     settings: Settings,
-    history: History,
     local: LocalEnvironment,
-    *,
+    history: History,
     root: Path,
-    questions: UserQuestions,
     sandbox: Sandbox | None = None,
+    *,
     group: "Group | None" = None,
-) -> Parts:
-    """Make the parts of the extensions that are not switched off. Blocks on small files. Raises
-    ConfigError."""
+) -> AgentServices:
+    """Make the parts of the extensions that are not switched off, and what else the agent has in
+    common with its tools. Blocks on small files. Raises ConfigError."""
 
     def named(one: OfferedSet) -> bool:
-        listed = {name for names in settings.tools[:1] for name in names}
         chosen = (*settings.toolsets.offer, *settings.toolsets.use)
-        return one.name in chosen or not listed.isdisjoint(one.tools)
+        return one.name in chosen or not _named_tools(settings).isdisjoint(one.tools)
 
-    extensions = extensions_on(settings)
+    questions = UserQuestions()
+    extensions = all_extensions().without(settings.extensions.off).on
     opening = Opening(
         history=history,
         named=named,
@@ -144,9 +105,8 @@ def open_parts(
         questions=questions,
     )
     made = [part for each in extensions for part in _parts_of(each, opening)]
-    return Parts(
-        made, {act: do for each in extensions for act, do in each.in_conversations.acts.items()}
-    )
+    acts = {act: do for each in extensions for act, do in each.in_conversations.acts.items()}
+    return AgentServices(questions, parts=Parts(made, acts))
 
 
 def _parts_of(extension: Extension, opening: Opening) -> Iterator[ConversationPart]:
@@ -186,7 +146,7 @@ def remove_leftovers(state: Path) -> None:
                     resolved(remove)(folder)
 
 
-def tools_of(one: OfferedSet, settings: Settings) -> tuple[str, ...]:
+def _tools_of(one: OfferedSet, settings: Settings) -> tuple[str, ...]:
     """Return the names of the tools of a set, with these settings."""
 
     def is_set(section: str, key: str) -> bool:
@@ -195,45 +155,39 @@ def tools_of(one: OfferedSet, settings: Settings) -> tuple[str, ...]:
     return tuple(name for name in one.tools if name not in one.needs or is_set(*one.needs[name]))
 
 
-def tools_by_reads(
-    settings: Settings, dependencies: ToolDependencies, names: Container[str]
-) -> Iterator[Tool[Any]]:
+def tools_by_reads(dependencies: ToolDependencies, names: Container[str]) -> Iterator[Tool[Any]]:
     """Make those of sets that go by what an agent has read, if one of `names` is among them."""
-    context = extension_context(settings, dependencies)
-    for extension in extensions_on(settings):
-        for one in extension.sets:
-            if one.by_reads and any(name in names for name in one.tools):
-                yield from _made(one, context)
+    for one in dependencies.extensions.sets.values():
+        if one.by_reads and any(name in names for name in one.tools):
+            yield from _made(one, dependencies)
 
 
-def _made(one: OfferedSet, context: ExtensionContext) -> Sequence[Tool[Any]]:
-    made: Sequence[Tool[Any]] = resolved(one.make)(context)
+def _made(one: OfferedSet, dependencies: ToolDependencies) -> Sequence[Tool[Any]]:
+    made: Sequence[Tool[Any]] = resolved(one.make)(dependencies.context)
     return made
 
 
-def _offered(settings: Settings, dependencies: ToolDependencies) -> "Iterator[ToolSource]":
+def _offered(dependencies: ToolDependencies) -> "Iterator[ToolSource]":
     """Yield the built-in sets that the user's settings name, or of which they name a tool. Raises
     ConfigError."""
-    sets = {one.name: one for extension in extensions_on(settings) for one in extension.sets}
-    off = _sets_off(settings)
+    settings, extensions = dependencies.settings, dependencies.extensions
     for name in settings.toolsets.offer:
-        if name not in sets and name not in off:
-            raise ConfigError(
-                f"toolsets.offer: there is no built-in set {name}{nearest_or_all(name, sets)}"
-            )
+        if name not in extensions.sets and name not in extensions.sets_off:
+            near = nearest_or_all(name, extensions.sets)
+            raise ConfigError(f"toolsets.offer: there is no built-in set {name}{near}")
     named = {*settings.toolsets.offer, *settings.toolsets.use}
     allowed = _named_tools(settings)
-    for name, one in sets.items():
-        listed = set(tools_of(one, settings))
+    for name, one in extensions.sets.items():
+        listed = set(_tools_of(one, settings))
         if name in named or listed & allowed:
             allowed -= listed  # a tool that two sets have is that of the first
-            yield _set_of(one, settings, dependencies)
+            yield _set_of(one, dependencies)
 
 
 def _named_tools(settings: Settings) -> set[str]:
     """The names in the user's list of tools; the project's may only take away, and so brings in no
     set."""
-    return {name for names in settings.tools[:1] for name in names}
+    return set[str]().union(*settings.tools[:1])
 
 
 def with_messages(settings: Settings, group: "Group | None") -> Settings:
@@ -253,7 +207,7 @@ def with_chosen(settings: Settings, history: History) -> Settings:
     chosen = [
         str(item.details.get("toolset")) for item in items if item.details.get("on") is not False
     ]
-    sets = {one.name for extension in extensions_on(settings) for one in extension.sets}
+    sets = all_extensions().without(settings.extensions.off).sets
     offer = dict.fromkeys((*settings.toolsets.offer, *(name for name in chosen if name in sets)))
     return replace(settings, toolsets=replace(settings.toolsets, offer=tuple(offer)))
 
@@ -272,39 +226,31 @@ def newly_given(settings: Settings, history: History) -> tuple[str, ...]:
     )
 
 
-def _secret(local: LocalEnvironment, name: str) -> str | None:
-    """Return the value of a variable, or the key kept for it; blocks. Raises ConfigError."""
-    return local.environment.get(name) or local.find_key(name)
-
-
-def _of_extensions(settings: Settings, dependencies: ToolDependencies) -> "Iterator[ToolSource]":
+def _of_extensions(dependencies: ToolDependencies) -> "Iterator[ToolSource]":
     """Yield the sources of extensions."""
-    context = extension_context(settings, dependencies)
-    for extension in extensions_on(settings):
-        if extension.sources and has_files(extension, context):
+    for extension in dependencies.extensions.on:
+        if extension.sources and _has_files(extension, dependencies):
             with _faults_named(extension):
-                yield from resolved(extension.sources)(context)
+                yield from resolved(extension.sources)(dependencies.context)
 
 
-def remarks_of_extensions(
-    settings: Settings, dependencies: ToolDependencies
-) -> Iterator[tuple[str, str]]:
+def _remarks_of_extensions(dependencies: ToolDependencies) -> Iterator[CodedText]:
     """Yield code and text of each notice that extensions have for the beginning, and of each of a
     package that cannot be used."""
-    found = all_extensions().without(settings.extensions.off)
+    found = dependencies.extensions
     for name, why in found.broken.items():
         yield "extension.broken", visible(f"the extension {name} cannot be used: {why}")
-    context = extension_context(settings, dependencies)
     for extension in found.on:
-        if extension.in_conversations.remarks and has_files(extension, context):
+        if extension.in_conversations.remarks and _has_files(extension, dependencies):
             with _faults_named(extension):
-                yield from resolved(extension.in_conversations.remarks)(context)
+                yield from resolved(extension.in_conversations.remarks)(dependencies.context)
 
 
-def has_files(extension: Extension, context: ExtensionContext) -> bool:
+def _has_files(extension: Extension, dependencies: ToolDependencies) -> bool:
     """Whether there may be something of the user's or the project's that the extension reads; true
     for an extension that reads no files."""
-    return _have_files(extension.in_folders, context.own_folder, context.workspace.root)
+    own, root = dependencies.local.own_folder, dependencies.workspace.root
+    return _have_files(extension.in_folders, own, root)
 
 
 def _have_files(folders: InFolders, own: Path | None, root: Path) -> bool:
@@ -313,29 +259,19 @@ def _have_files(folders: InFolders, own: Path | None, root: Path) -> bool:
     return not (folders.own or folders.project) or any(map(may_exist, places))
 
 
-_KINDS: tuple[Callable[[Settings, ToolDependencies], "Iterable[ToolSource]"], ...] = (
-    _offered,
-    _of_extensions,
-)
-"""In the order in which a set is looked for, and listed."""
-
-
 def open_catalog(
-    settings: Settings, dependencies: ToolDependencies, history: History | None = None
+    dependencies: ToolDependencies, history: History | None = None
 ) -> tuple[ToolCatalog, CatalogChange | None]:
     """Make the catalog of a conversation's tools, and take the first look at files; no source is
     started.
 
     Blocks on small files. Raises ConfigError.
     """
-    sets = partial(_built_in_sets, settings, dependencies)
-    off_tools = _tools_of_sets(_extensions_off(settings))
-    names = (*_tools_of_sets(extensions_on(settings)), *off_tools)
-    toolsets = _toolsets(settings, dependencies, history)
-    catalog = dependencies.catalog(toolsets, names, off_tools, sets)
+    settings, off = dependencies.settings, dependencies.extensions.sets_off
+    sets = partial(_built_in_sets, dependencies)
+    catalog = dependencies.catalog(_toolsets(dependencies, history), sets)
     change = catalog.look()
     known = catalog.toolsets.available.known
-    off = _sets_off(settings)
     for name in settings.toolsets.use:
         if name in off and name in settings.toolsets_given:
             raise ConfigError(
@@ -350,26 +286,18 @@ def open_catalog(
     return catalog, change
 
 
-def _tools_of_sets(extensions: Iterable[Extension]) -> tuple[str, ...]:
-    """Return the names of the tools of all sets, those that only some agents have included."""
-    sets = (one for each in extensions for one in each.sets)
-    return tuple(name for one in sets for name in (*one.tools, *one.beside))
-
-
-def _toolsets(
-    settings: Settings, dependencies: ToolDependencies, history: History | None
-) -> Toolsets:
+def _toolsets(dependencies: ToolDependencies, history: History | None) -> Toolsets:
     """Make the sets of a conversation, with those turned on that the settings name, or were on in
     the session."""
-    sources = [source for kind in _KINDS for source in kind(settings, dependencies)]
+    settings = dependencies.settings
+    sources = [*_offered(dependencies), *_of_extensions(dependencies)]
     if sources:  # else what files bring would be in the first request beside the tools about sets
-        sources += _by_files(settings, dependencies, {source.name for source in sources})
-    allow = AllowList(settings.tools)
+        sources += _by_files(dependencies, {source.name for source in sources})
     groups = _groups(settings, dependencies.local, {source.name for source in sources})
     given = settings.toolsets_given
-    without = (*given, *_sets_off(settings))
+    without = (*given, *dependencies.extensions.sets_off)
     used = (Choice(name) for name in settings.toolsets.use if name not in without)
-    toolsets = Toolsets(sources, used, allow, groups)
+    toolsets = Toolsets(sources, used, AllowList(settings.tools), groups)
     for item in () if history is None else history.details:
         if item.name == TOOLSET_USE:
             toolsets.restore(item.details)
@@ -378,15 +306,12 @@ def _toolsets(
     return toolsets
 
 
-def _by_files(
-    settings: Settings, dependencies: ToolDependencies, taken: AbstractSet[str]
-) -> "Iterator[ToolSource]":
+def _by_files(dependencies: ToolDependencies, taken: AbstractSet[str]) -> "Iterator[ToolSource]":
     """Yield the sets that files of their extension bring, unless their name is taken."""
-    context = extension_context(settings, dependencies)
-    for each in extensions_on(settings):
+    for each in dependencies.extensions.on:
         for one in each.sets:
-            if one.by_files and one.name not in taken and has_files(each, context):
-                yield _set_of(one, settings, dependencies)
+            if one.by_files and one.name not in taken and _has_files(each, dependencies):
+                yield _set_of(one, dependencies)
 
 
 def _groups(
@@ -405,9 +330,7 @@ def _groups(
     return [*configured, *(group for group in load_splits(local.splits) if group.name not in taken)]
 
 
-def troubles(
-    settings: Settings, dependencies: ToolDependencies, sandbox: StartedSandbox
-) -> Iterator[CodedText]:
+def troubles(dependencies: ToolDependencies, sandbox: StartedSandbox) -> Iterator[CodedText]:
     """Yield a notice for each problem of the instructions, the skills and the sandbox."""
     for problem in (*dependencies.instructions.problems, *dependencies.skills.problems):
         yield (
@@ -417,9 +340,9 @@ def troubles(
     if (trouble := sandbox.trouble) is not None:
         yield "sandbox.unavailable", f"no sandbox, so bash is disabled: {trouble}. {trouble.remedy}"
     yield from told_at_start(sandbox.info)
-    yield from remarks_of_extensions(settings, dependencies)
-    unused = (*settings.unused, *_unused_sets(settings))
-    yield from (("settings.unused", visible(line)) for line in unused)
+    yield from _remarks_of_extensions(dependencies)
+    for line in _unused(dependencies):
+        yield "settings.unused", visible(line)
 
 
 def hand_written(rules: Sequence[Rule]) -> tuple[Rule, ...]:
@@ -428,7 +351,7 @@ def hand_written(rules: Sequence[Rule]) -> tuple[Rule, ...]:
 
 
 def misnamed(
-    catalog: ToolCatalog, rules: Sequence[Rule], dependencies: ToolDependencies, settings: Settings
+    catalog: ToolCatalog, rules: Sequence[Rule], dependencies: ToolDependencies
 ) -> tuple[CodedText, ...]:
     """Return code and text of a notice for each name in rules and lists that may belong to a tool
     not loaded yet. If an extension that is switched off would read tools from files or servers,
@@ -438,8 +361,9 @@ def misnamed(
     """
     rules = hand_written(rules)
     unknown = catalog.unknown(rules)
-    off = _extensions_off(settings)
-    more = any(each.sources or each.in_folders.loaders for each in off)
+    off = dependencies.extensions.off
+    kinds = (kind for each in off for kind in each.in_folders.kinds)
+    more = any(each.sources for each in off) or any(kind.brings == "tools" for kind in kinds)
     certain = [rule for rule in rules if not more or rule.permission != "auto"]
     wrong = (
         *(catalog.unknown(certain) if catalog.complete else ()),

@@ -2,26 +2,27 @@
 
 import os
 import sys
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections import defaultdict
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import field
 from functools import cached_property, partial
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Literal
 
-from codeagent.agent.agent import AgentServices
-from codeagent.agent.environment import AgentState, ToolEnvironment
+from codeagent.agent.environment import AgentState
+from codeagent.agent.parts import AgentServices
 from codeagent.agent.prompt import MakePrompt, PromptEnvironment, system_prompt
-from codeagent.config.extensions import may_bring
+from codeagent.config.extensions import Extensions, all_extensions, may_bring
 from codeagent.config.kept import TrustFile
 from codeagent.config.local_environment import LocalEnvironment, agrees_to
 from codeagent.config.settings import Settings
-from codeagent.core.allow import AllowList
-from codeagent.core.commits import CommitPlan, CommitRefused, Committed, Committer
+from codeagent.core.changes import CommitRefused, Committer
 from codeagent.core.dataclass import dataclass
 from codeagent.core.errors import ConfigError
 from codeagent.core.extension import Extension, FileKind, Reference, resolved
-from codeagent.core.model import ModelOpener
-from codeagent.core.ports import OutputStore, Sandbox, SandboxKind, Scratchpad, Workspace
+from codeagent.core.memory import OutputStore, Scratchpad
+from codeagent.core.patterns import AllowList
+from codeagent.core.ports import Sandbox, SandboxKind, Workspace
 from codeagent.core.sanitize import visible
 from codeagent.core.tool import Tool
 from codeagent.core.toolbox import ToolProblem
@@ -46,47 +47,30 @@ from codeagent.tools.builtin.todo import TodoTool
 from codeagent.tools.builtin.write import Write
 from codeagent.tools.catalog import TOOL_PACKAGES, ToolCatalog
 from codeagent.tools.edit.reads import ReadTracker
-from codeagent.tools.folders import (
-    FirstFileLoader,
-    Loaded,
-    LoaderBySuffix,
-    LoaderNeeds,
-    ToolFolder,
-    ToolLoader,
-)
+from codeagent.tools.extension import ExtensionContext
+from codeagent.tools.folders import FirstFileLoader, Loaded, LoaderNeeds, ToolFolder, ToolLoader
 from codeagent.tools.jobs import JOB_TOOLS, job_tools
 from codeagent.tools.toolsets import Toolsets
-from codeagent.workspace.checkpoints import GitCheckpoints
 from codeagent.workspace.skills import Instructions, SkillFolders, load_instructions, open_skills
 
 if TYPE_CHECKING:  # for whoever runs or lists recipes, has MCP servers or packages, or agents that write to each other
-    from importlib.metadata import EntryPoint
-
     from codeagent.tools.source import BuiltInSet, ToolsByName
 
 
 _ON_HOST = "without a sandbox this runs directly on your machine"
-_IN_SANDBOX = (Bash.name, Python.name)
-_PROJECT_TOOLS = (".codeagent", "tools")
-
-
-@dataclass(frozen=True)
-class FirstCommit:
-    """A Committer that is made, and whose modules are imported, only if the model commits."""
-
-    make: Callable[[], Committer]
-
-    def plan(self, message: str, paths: tuple[str, ...]) -> CommitPlan:
-        return self.make().plan(message, paths)
-
-    def commit(self, message: str, paths: tuple[str, ...], base: str | None) -> Committed:
-        return self.make().commit(message, paths, base)
+_Owner = Literal["project", "user"]
+_ABSENT = {
+    name: f"no sandbox is available, so {name} is disabled; nothing was run"
+    for name in (Bash.name, Python.name)
+}
+"""The tools that a conversation would have with a sandbox, and why it does not."""
 
 
 @dataclass(frozen=True)
 class ToolDependencies:
     """What the tools of one conversation are made from."""
 
+    settings: Settings
     local: LocalEnvironment
     kind: SandboxKind | None
     workspace: Workspace
@@ -98,31 +82,49 @@ class ToolDependencies:
     """As above; `scratchpad` is made from the session."""
     session: tuple[str, Path] | None = None
     """Id and folder; None if the tools are only looked at."""
-    commit_hooks: bool = False
     sandbox: Sandbox | None = None
     """None if there is none, or if the tools are only looked at."""
-    extensions: tuple[Extension, ...] = ()
-    """Those that are not switched off."""
     read_about: set[str] = field(default_factory=set)
     """The names of the tools whose documentation the model has read in the session."""
-    require_info: bool | tuple[str, ...] = False
-    """The setting `toolsets.require_info`."""
     project: Path | None = None
     """The workspace whose notes and past sessions are used, if the tools work in a copy of it."""
 
+    @cached_property
+    def extensions(self) -> Extensions:
+        """Blocks on small files. Raises ConfigError."""
+        return all_extensions().without(self.settings.extensions.off)
+
+    @cached_property
+    def context(self) -> ExtensionContext:
+        """What extensions make their tools from."""
+        local = self.local
+        return ExtensionContext(
+            self.settings,
+            self.workspace,
+            self.reads,
+            local.environment,
+            local.secret,
+            redactor=local.redactor,
+            own_folder=local.own_folder,
+            trust_project=local.trust_project,
+            parts=self.services.parts,
+            built_in=self.built_in,
+        )
+
     @property
     def to_read(self) -> tuple[str, ...]:
-        """The names and patterns of `require_info`."""
-        return () if isinstance(self.require_info, bool) else self.require_info
+        """The names and patterns of the tools whose documentation has to be read first."""
+        named = self.settings.toolsets.require_info
+        return () if isinstance(named, bool) else named
 
     def must_read(self, tool: Tool[Any], *, of_a_set: bool = False) -> bool:
         """Whether the model may call the tool only once it has read its documentation."""
         if tool.name == Info.name:
             return False
-        if self.require_info is True:
-            return tool.require_info or of_a_set
-        listed = AllowList((self.to_read,))
-        return tool.require_info or any(listed.allows(name) for name in (tool.name, tool.narrows))
+        named = self.settings.toolsets.require_info
+        if tool.require_info or isinstance(named, bool):
+            return tool.require_info or (of_a_set and named is True)
+        return any(map(AllowList((named,)).allows, (tool.name, tool.narrows)))
 
     def exposed(self) -> str:
         return "" if self.sandbox is None else self.sandbox.exposed
@@ -144,52 +146,37 @@ class ToolDependencies:
         folder = self.local.state_dir / "none" if self.session is None else self.session[1]
         return ScratchpadFile(folder / NAME, self.local.redactor)
 
-    @cached_property
-    def packages(self) -> Sequence["EntryPoint"]:
-        """The tools that installed packages bring; looked for only once. Blocks on small files."""
-        if not may_bring((TOOL_PACKAGES,), sys.path):
-            return ()
-        from importlib.metadata import entry_points  # slow, and few packages bring anything
-
-        return tuple(entry_points(group=TOOL_PACKAGES))
-
     def catalog(
-        self,
-        toolsets: Toolsets,
-        of_sets: Iterable[str] = (),
-        off: Iterable[str] = (),
-        sets: Callable[[], Sequence["BuiltInSet"]] = tuple,
+        self, toolsets: Toolsets, sets: Callable[[], Sequence["BuiltInSet"]]
     ) -> ToolCatalog:
         """Make the catalog of all tools, with those of files after its first look.
 
-        `of_sets` are the names of the tools of all built-in sets, `off` those among them whose
-        extension is switched off; `sets` returns those sets,
-        offered or not, as files may narrow their tools. Blocks on small files. Raises ConfigError.
+        `sets` returns the built-in sets, offered or not, as files may narrow their tools. Blocks on
+        small files. Raises ConfigError.
         """
+        off = frozenset(_tools_of_sets(self.extensions.off))
         local, root, built_in = self.local, self.workspace.root, self.built_in()
         info = Info(lambda: catalog, self.skills, self.read_about)
 
         def narrowable() -> "ToolsByName":
             from codeagent.tools.source import ToolsByName  # only if there is a tool file
 
-            return ToolsByName((*built_in, info, *_switches(self.extensions, toolsets)), sets())
+            return ToolsByName((*built_in, info, *_switches(self.extensions.on, toolsets)), sets())
 
-        tool_files = self._tool_files(narrowable)
         packages = self._packages()
         trust = None if local.config_dir is None else TrustFile(local.config_dir, root, Path.home())
-        switches = (info, *_switches(self.extensions, toolsets)) if toolsets.sources else ()
+        switches = (info, *_switches(self.extensions.on, toolsets)) if toolsets.sources else ()
 
         def companions(tools: Sequence[Tool[Any]]) -> Sequence[Tool[Any]]:
             starts = tuple(tool for part in self.services.parts for tool in part.tools(catalog))
-            useful = (
-                (info,) if Info.is_useful((*tools, *starts), self.skills, self.must_read) else ()
-            )
-            return (*(switches or useful), *starts)
+            every = (*tools, *starts)
+            useful = Info.is_useful(every, self.skills) or any(map(self.must_read, every))
+            return (*(switches or ((info,) if useful else ())), *starts)
 
         catalog = ToolCatalog(
             built_in,
-            self._folders(tool_files),
-            (tool_files, *self._other_loaders()),
+            self._folders(),
+            self._loaders(narrowable),
             Loaded(
                 packages.tools,
                 (*self._exposed(), *packages.problems, *self.services.parts.problems),
@@ -197,9 +184,9 @@ class ToolDependencies:
             trust,
             accept=self.local.trust_project,
             elsewhere=(*NAMES, *(tool.name for tool in JOB_TOOLS)),
-            of_sets=frozenset(of_sets),
-            off=frozenset(off),
-            absent=self._absent(),
+            of_sets=off.union(_tools_of_sets(self.extensions.on)),
+            off=off,
+            absent={} if self.kind else _ABSENT,
             companions=companions,
             toolsets=toolsets,
         )
@@ -207,48 +194,23 @@ class ToolDependencies:
 
     @property
     def _file_kinds(self) -> tuple[FileKind, ...]:
-        return tuple(kind for each in self.extensions for kind in each.in_folders.kinds)
+        return tuple(kind for each in self.extensions.on for kind in each.in_folders.kinds)
 
-    def _other_loaders(self) -> tuple[ToolLoader, ...]:
-        """Make the loaders of the files of extensions that are not tools."""
-        return tuple(
-            FirstFileLoader(kind.suffixes, partial(_made, kind.make)) for kind in self._file_kinds
-        )
-
-    def _folders(self, tool_files: ToolLoader) -> list[ToolFolder]:
-        """Return the folders of files: of tools, and of extensions; the user's first."""
-
-        def of_tools() -> tuple[str, ...]:
-            return tool_files.suffixes
-
+    def _folders(self) -> list[ToolFolder]:
+        """Return the folders of the files of extensions; the user's first."""
         root, own = self.workspace.root, self.local.own_folder
-        folders = [ToolFolder(root, _PROJECT_TOOLS, "project", of_tools)]
-        folders += [
-            ToolFolder(root, parts, "project", partial(_suffixes, kind))
-            for kind in self._file_kinds
-            for parts in kind.project
-        ]
-        if own is None:
-            return folders
-        of_user = [
-            ToolFolder(own / kind.own, (), "user", partial(_suffixes, kind))
-            for kind in self._file_kinds
-        ]
-        return [ToolFolder(own / "tools", (), "user", of_tools), *of_user, *folders]
+        suffixes = defaultdict[tuple[Path, tuple[str, ...], _Owner], list[str]](list)
+        if own is not None:
+            for kind in self._file_kinds:
+                suffixes[own / kind.own, (), "user"] += kind.suffixes
+        for kind in self._file_kinds:
+            for parts in kind.project:
+                suffixes[root, parts, "project"] += kind.suffixes
+        return [ToolFolder(*place, tuple(found)) for place, found in suffixes.items()]
 
-    def _absent(self) -> dict[str, str]:
-        """Return the tools that this conversation would have with a sandbox, and why it does
-        not."""
-        if self.kind is not None:
-            return {}
-        return {
-            name: f"no sandbox is available, so {name} is disabled; nothing was run"
-            for name in _IN_SANDBOX
-        }
-
-    def _tool_files(self, by_name: Callable[[], Mapping[str, Tool[Any]]]) -> ToolLoader:
-        """Make the loader of the files with tools, whose modules, a tenth of a run's, are imported
-        only if there are files.
+    def _loaders(self, by_name: Callable[[], Mapping[str, Tool[Any]]]) -> tuple[ToolLoader, ...]:
+        """Make the loaders of files, whose modules, a tenth of a run's, are imported only if there
+        are files.
 
         `by_name` returns the tools that a file may narrow.
         """
@@ -260,22 +222,24 @@ class ToolDependencies:
             inputs=self.state.inputs,
             root=str(self.workspace.root),
         )
-
-        def files() -> Sequence[ToolLoader]:
-            from codeagent.app.file_loaders import file_loaders  # only if there is a folder
-
-            return file_loaders(self.extensions, needs)
-
-        return LoaderBySuffix(files)
+        return tuple(
+            FirstFileLoader(kind.suffixes, partial(_made, kind.make, needs))
+            for kind in self._file_kinds
+        )
 
     def _packages(self) -> Loaded:
-        """Load the tools of installed packages."""
-        points = self.packages
-        if not points:
+        """Load the tools of installed packages. Blocks on small files."""
+        if not may_bring(TOOL_PACKAGES, sys.path):
             return Loaded()
-        from codeagent.app.file_loaders import packaged_tools  # only if a package has tools
+        from importlib.metadata import entry_points  # slow, and few packages bring anything
 
-        return packaged_tools(self.extensions, self.outputs, points)
+        points = tuple(entry_points(group=TOOL_PACKAGES))
+        loads = (kind.packages for kind in self._file_kinds)
+        found = [resolved(load)(self.outputs, points) for load in loads if load and points]
+        return Loaded(
+            tuple(tool for loaded in found for tool in loaded.tools),
+            tuple(problem for loaded in found for problem in loaded.problems),
+        )
 
     def built_in(self) -> list[Tool[Any]]:
         """Make the built-in tools: bash only with a place to run it in, `git_commit` only if bash
@@ -290,34 +254,27 @@ class ToolDependencies:
             AskUser(self.services.questions),
             TodoTool(self.state.todo),
         ]
-        match self.kind:
-            case "docker":
-                python = Python(self.outputs, self.reads)
-                bash = Bash(self.outputs, self.reads, exposed=self.exposed)
-                return [
-                    bash,
-                    *files,
-                    self._commit(),
-                    python,
-                    *job_tools(self.services.jobs),
-                    *self._kept(),
-                ]
-            case "host":
-                bash = Bash(self.outputs, self.reads, always_ask=_ON_HOST)
-                python = Python(self.outputs, self.reads, always_ask=_ON_HOST)
-                return [bash, *files, python, *job_tools(self.services.jobs), *self._kept()]
-            case None:
-                return [*files, self._commit(), *self._kept()]
+        if self.kind is None:
+            return [*files, self._commit(), *self._kept()]
+        ask = _ON_HOST if self.kind == "host" else None
+        return [
+            Bash(self.outputs, self.reads, always_ask=ask, exposed=self.exposed),
+            *files,
+            *(() if ask else (self._commit(),)),
+            Python(self.outputs, self.reads, always_ask=ask),
+            *job_tools(self.services.jobs),
+            *self._kept(),
+        ]
 
     def _commit(self) -> GitCommit:
-        hooks, environment = self.commit_hooks, self.local.environment
+        hooks, environment = self.settings.commit_hooks, self.local.environment
 
         def committer() -> Committer:
             from codeagent.workspace.commits import GitCommitter  # only if the model commits
 
             return GitCommitter(self.workspace, environment, hooks=hooks, agreed=self._agreed)
 
-        return GitCommit(self.workspace, FirstCommit(committer), hooks=hooks)
+        return GitCommit(self.workspace, committer, hooks=hooks)
 
     def _agreed(self, git: OutsideGit) -> bool:
         """Tell whether the user agreed to this git directory. Raises CommitRefused if the answer
@@ -347,26 +304,8 @@ class ToolDependencies:
         return (ToolProblem(str(folder / "tools"), text),)
 
 
-@dataclass(frozen=True)
-class Assembly:
-    """What a conversation was put together from: another one can be opened with it."""
-
-    settings: Settings
-    dependencies: ToolDependencies
-    environment: ToolEnvironment
-    open_model: ModelOpener
-    catalog: ToolCatalog
-    """An agent that names its tools has them even if a recipe's step holds its parent to others,
-    and those of a set, whether it is on or not."""
-    snapshots: GitCheckpoints
-
-
-def _suffixes(kind: FileKind) -> tuple[str, ...]:
-    return kind.suffixes
-
-
-def _made(make: Reference) -> ToolLoader:
-    loader: ToolLoader = resolved(make)()
+def _made(make: Reference, needs: LoaderNeeds) -> ToolLoader:
+    loader: ToolLoader = resolved(make)(needs)
     return loader
 
 
@@ -374,6 +313,13 @@ def _switches(extensions: Iterable[Extension], toolsets: Toolsets) -> tuple[Tool
     """Make the tools that show sets and turn them on."""
     makes = (each.in_conversations.switches for each in extensions)
     return tuple(tool for make in makes if make for tool in resolved(make)(toolsets))
+
+
+def _tools_of_sets(extensions: Iterable[Extension]) -> Iterator[str]:
+    """Yield the names of the tools of all sets, those that only some agents have included."""
+    for each in extensions:
+        for one in each.sets:
+            yield from (*one.tools, *one.beside)
 
 
 def tracked_reads(workspace: Workspace, history: History) -> ReadTracker:

@@ -3,19 +3,32 @@ session."""
 
 import asyncio
 from collections.abc import Sequence
+from contextlib import AsyncExitStack
 
-from codeagent.app.runtime import open_session, settings_of
+from codeagent.agent.agent import Agent
+from codeagent.agent.batches import Strategy
+from codeagent.agent.conversation import Conversation
+from codeagent.agent.environment import ToolEnvironment
+from codeagent.agent.hooks.hook import Hooks
+from codeagent.app.models import OpenModels, check_counted, model_options
+from codeagent.app.runtime import limits_of, open_session, settings_of
 from codeagent.config.local_environment import LocalEnvironment, local_environment
 from codeagent.config.sessions import Outcome, RunReader, Task
+from codeagent.config.settings import Settings
 from codeagent.core.acts import RunGroup, RunRecipe
 from codeagent.core.approval_events import ApprovalRequested
 from codeagent.core.checkpoints import ChangedFile, Rewind
-from codeagent.core.errors import CodeagentError
-from codeagent.core.events import CheckpointCreated, KnownEvent
+from codeagent.core.errors import CodeagentError, ConfigError
+from codeagent.core.events import CheckpointCreated, KnownEvent, RunFinished
 from codeagent.core.json_types import MAIN
 from codeagent.core.messages import Usage
+from codeagent.core.policy import Policy
 from codeagent.core.runtime import Session
 from codeagent.headless import answer_of_nobody, end_of
+from codeagent.session.outputs import FileOutputs
+from codeagent.session.store import SessionStore, opened_session
+from codeagent.tools.registry import ToolRegistry
+from codeagent.workspace.files import LocalWorkspace
 
 
 async def work(task: Task, reader: RunReader | None = None) -> Outcome:
@@ -26,7 +39,7 @@ async def work(task: Task, reader: RunReader | None = None) -> Outcome:
     """
     local = local_environment(task.workspace)
     settings = await settings_of(task.settings, local)
-    prompt = await asyncio.to_thread(_recipe, task, local) if task.recipe else task.prompt
+    prompt = await asyncio.to_thread(_recipe, task, local, settings) if task.recipe else task.prompt
     reader = reader or _Unattended(approve=task.approve)
     session = await open_session(
         settings,
@@ -50,6 +63,41 @@ async def work(task: Task, reader: RunReader | None = None) -> Outcome:
     return _outcome(session.id, events, changes)
 
 
+async def ask(
+    prompt: str, instructions: str, settings: Settings, local: LocalEnvironment
+) -> RunFinished:
+    """Have the model of the settings answer without tools, in a session of its own. Raises
+    CodeagentError."""
+    if settings.model is None:
+        raise ConfigError("no model is set: give --model NAME; nothing was asked")
+    await asyncio.to_thread(check_counted, settings)
+    async with AsyncExitStack() as stack:
+        opener = OpenModels(local, model_options(settings))
+        model, in_use = await opener(settings.model, settings.api_base, settings.thinking)
+        stack.push_async_callback(model.close)
+        workspace = LocalWorkspace(local.workspace)
+        stack.callback(workspace.close)
+        store = SessionStore(local.state_dir, local.redactor)
+        session = await opened_session(store, None, workspace, stack)
+        limits = limits_of(settings)
+        environment = ToolEnvironment(
+            tools=ToolRegistry(()),
+            workspace=workspace,
+            sandbox=None,
+            sandbox_kind=None,
+            outputs=FileOutputs(session.log.folder / "outputs", local.redactor),
+            policy=Policy(),
+            limits=limits,
+            hooks=Hooks(),
+        )
+        strategy = Strategy.parse(settings.strategy)
+        conversation = Conversation(model, instructions, (), strategy, limits)
+        agent = Agent(conversation, environment, session.log, session.history, model=in_use)
+        stack.push_async_callback(agent.close)
+        [finished] = [event async for event in agent.run(prompt) if isinstance(event, RunFinished)]
+    return finished
+
+
 class _Unattended:
     """Reads a run, and answers as nobody would."""
 
@@ -68,12 +116,12 @@ class _Unattended:
                 session.do(answer_of_nobody(event, approve=self._approve))
 
 
-def _recipe(task: Task, local: LocalEnvironment) -> RunRecipe:
+def _recipe(task: Task, local: LocalEnvironment, settings: Settings) -> RunRecipe:
     """Read the task's recipe, and check its inputs. Blocks on small files; raises ConfigError."""
     from codeagent.app.describe import read_recipes  # few tasks are recipes
     from codeagent.core.recipes import find_recipe, require_trust  # as above
 
-    recipe = find_recipe(read_recipes(local), task.recipe)
+    recipe = find_recipe(read_recipes(local, settings), task.recipe)
     require_trust(recipe)
     return RunRecipe(recipe, recipe.values(task.inputs), proceed=task.resume is not None)
 

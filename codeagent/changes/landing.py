@@ -137,6 +137,7 @@ class WorkspaceWriter:
         """`root` is the open folder, whose `owner` (uid, gid) owns new files. `forced`: read-only
         files are changed too, as when changes are taken back."""
         self._root = root
+        self._device = os.fstat(root).st_dev
         self._owner = owner
         self._locate = locate
         self._forced = forced
@@ -188,7 +189,7 @@ class WorkspaceWriter:
     def _check(self, change: Change[Node]) -> None:
         """Raises WorkspaceError if the file is not as the change expects."""
         try:
-            with self._at(change.paths[0]) as location:
+            with self._locate(change.paths[0], False) as location:
                 atomic.check(location, change.before, forced=self._forced)
         except MissingPath:
             if change.before is not None:
@@ -211,8 +212,8 @@ class WorkspaceWriter:
                     draft.fill(location, self._owner, keep=len(drafts) <= _MOST_OPEN)
             at_once = self._flushed_at_once(len(drafts))
             for change, draft in drafts:
-                with self._working_on(change) as location:
-                    if not at_once or self._is_mounted(location):
+                if draft.device is not None and not (at_once and draft.device == self._device):
+                    with self._working_on(change) as location:
                         draft.flush(location)
             for change, draft in drafts:
                 with self._working_on(change) as location:
@@ -220,18 +221,22 @@ class WorkspaceWriter:
                 self._done.append(change)
         finally:
             for change, draft in drafts:
-                self._discard(change, draft)
+                if not draft.is_placed:
+                    self._discard(change, draft)
 
     def _discard(self, change: Change[Node], draft: atomic.FileDraft) -> None:
         try:
-            with self._at(change.path) as location:
+            with self._locate(change.path, False) as location:
                 draft.discard(location)
         except WorkspaceError:
             draft.discard(None)
 
     def _move(self, change: Change[Node]) -> None:
         assert change.source is not None and change.before is not None
-        with self._at(change.source) as location, self._working_on(change, make=True) as target:
+        with (
+            self._locate(change.source, False) as location,
+            self._working_on(change, make=True) as target,
+        ):
             atomic.move(location, target, change.before, forced=self._forced)
         self._done.append(change)
 
@@ -258,25 +263,15 @@ class WorkspaceWriter:
         at_once = self._flushed_at_once(len(folders))
         for path in folders.values():
             # A folder may have become a file or a link.
-            with suppress(WorkspaceError), self._at(path) as location:
-                if not at_once or self._is_mounted(location):
+            with suppress(WorkspaceError), self._locate(path, False) as location:
+                if not at_once or os.fstat(location.parent).st_dev != self._device:
                     os.fsync(location.parent)
-
-    def _is_mounted(self, location: Location) -> bool:
-        """Whether the folder is on another file system than the workspace."""
-        return os.fstat(location.parent).st_dev != os.fstat(self._root).st_dev
-
-    @contextmanager
-    def _at(self, path: str, *, make: bool = False) -> Iterator[Location]:
-        """Open the folder of a path. Raises ContentChanged if a link is on the way."""
-        with self._locate(path, make) as location:
-            yield location
 
     @contextmanager
     def _working_on(self, change: Change[Node], *, make: bool = False) -> Iterator[Location]:
         """Open the folder of a changed file, and turn the system's errors into ours."""
         try:
-            with self._at(change.path, make=make) as location:
+            with self._locate(change.path, make) as location:
                 yield location
         except OSError as error:
             did, kept = _doing(change)

@@ -27,6 +27,19 @@ NETWORKS = ("none", "allow-list", "ask", "open")
 _PLAIN = ("model", "api_base", "fallback_model", "thinking", "wire", "mode", "strategy", "theme")
 
 
+def add_flag(parser: argparse.ArgumentParser, name: str, about: str) -> None:
+    parser.add_argument(name, action="store_true", help=about)
+
+
+def add_list(parser: argparse.ArgumentParser, name: str, metavar: str, about: str) -> None:
+    """Add an argument that may be repeated."""
+    parser.add_argument(name, metavar=metavar, action="append", default=[], help=about)
+
+
+def add_sandbox(parser: argparse.ArgumentParser, about: str) -> None:
+    parser.add_argument("--sandbox", choices=("docker", "off"), help=about)
+
+
 def add_model_arguments(parser: argparse.ArgumentParser) -> None:
     """Add the arguments that `codeagent run` takes as well."""
     add = parser.add_argument
@@ -72,10 +85,10 @@ def add_choice_of_tools(parser: argparse.ArgumentParser) -> None:
         action="append",
         help="turn a set of further tools on from the start; repeatable",
     )
-    add(
+    add_flag(
+        parser,
         "--safe",
-        action="store_true",
-        help="switch every extension off: six tools, no servers, no files of tools or recipes",
+        "switch every extension off: six tools, no servers, no files of tools or recipes",
     )
 
 
@@ -91,7 +104,7 @@ def _effort(text: str) -> "Effort":
 
 
 def _tools(text: str) -> tuple[str, ...]:
-    from codeagent.core.allow import split_names  # as above
+    from codeagent.core.patterns import split_names  # as above
 
     try:
         return split_names(text)
@@ -99,14 +112,22 @@ def _tools(text: str) -> tuple[str, ...]:
         raise argparse.ArgumentTypeError(str(error)) from error
 
 
-def refuse_if_off(extension: str, command: str) -> None:
-    """Raise ConfigError if the user switched off the extension that has this command."""
+def is_off(extension: str) -> bool:
+    """Tell whether the user switched off an extension. Raises ConfigError."""
     from codeagent.config.layers import extensions_of
-    from codeagent.config.paths import user_config_file
+    from codeagent.config.local_environment import user_config_file
 
-    if any(each.name == extension for each in extensions_of(user_config_file()).off):
+    return any(each.name == extension for each in extensions_of(user_config_file()).off)
+
+
+def refuse_if_off(extension: str, what: str) -> None:
+    """Raise ConfigError if the user switched off the extension that has this command, or reads
+    this file."""
+    from codeagent.config.local_environment import user_config_file
+
+    if is_off(extension):
         raise ConfigError(
-            f"codeagent {command}: the extension {extension} is switched off, by extensions.off in "
+            f"{what}: the extension {extension} is switched off, by extensions.off in "
             f"{user_config_file()}"
         )
 
@@ -115,7 +136,7 @@ def settings_of(args: argparse.Namespace, workspace: Path) -> "Settings":
     """Load the settings; values that were not given come from the environment and the files. Raises
     ConfigError."""
     from codeagent.config.layers import load_settings
-    from codeagent.config.paths import user_config_file
+    from codeagent.config.local_environment import user_config_file
     from codeagent.config.settings import LIMITS
     from codeagent.tools.shell.rules import decides
 
@@ -171,7 +192,7 @@ def duration(text: str) -> float:
     ArgumentTypeError."""
     with suppress(ValueError):
         return _above_zero(float(text))
-    from codeagent.core.durations import as_seconds  # most durations are given as numbers
+    from codeagent.core.budget import as_seconds  # most durations are given as numbers
 
     try:
         return _above_zero(as_seconds(text))
@@ -227,7 +248,7 @@ def read_named(path: Path, shown: str, largest: int) -> bytes:
 
 
 def open_store() -> "SessionStore":
-    from codeagent.config.paths import state_dir
+    from codeagent.config.local_environment import state_dir
     from codeagent.core.redact import Redactor
     from codeagent.session.store import SessionStore
 

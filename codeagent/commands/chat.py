@@ -8,7 +8,7 @@ import sys
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from codeagent.commands.arguments import add_model_arguments
+from codeagent.commands.arguments import add_flag, add_model_arguments, add_sandbox
 from codeagent.core.errors import ConfigError, SessionError
 
 if TYPE_CHECKING:
@@ -40,12 +40,10 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         const="last",
         help="continue the last session here",
     )
-    add("--step", action="store_true", help="pause before every batch of calls; /step ends that")
+    add_flag(parser, "--step", "pause before every batch of calls; /step ends that")
     add("--theme", metavar="NAME", help="theme of the screen; /theme lists them")
-    add(
-        "--sandbox",
-        choices=("docker", "off"),
-        help="off runs commands on this machine and asks about each one (default: docker)",
+    add_sandbox(
+        parser, "off runs commands on this machine and asks about each one (default: docker)"
     )
 
 
@@ -53,25 +51,11 @@ def main(args: argparse.Namespace, app: "App") -> int:
     """Show the screen, and return the exit code once it is closed. Raises ConfigError."""
     workspace = _folder(args.path or ".")
     require_terminal("`codeagent run PROMPT` works without a screen")
-    return open_screen(
-        workspace,
-        app,
-        model=args.model,
-        api_base=args.api_base,
-        fallback_model=args.fallback_model,
-        thinking=args.thinking,
-        wire=args.wire,
-        mode=args.mode,
-        tools=args.tools,
-        toolsets=tuple(args.toolset or ()),
-        safe=args.safe,
-        sandbox=args.sandbox,
-        network=args.network,
-        theme=args.theme,
-        resume=args.resume,
-        named=args.path is not None,
-        step=args.step,
-    )
+    own = ("model", "api_base", "thinking", "mode", "theme", "resume", "step")
+    others = ("fallback_model", "wire", "tools", "toolset", "safe", "sandbox", "network")
+    options = {name: getattr(args, name) for name in own}
+    flags = {name: given for name in others if (given := getattr(args, name)) not in (None, False)}
+    return open_screen(workspace, app, named=args.path is not None, flags=flags, **options)
 
 
 def _folder(path: str) -> Path:
@@ -101,7 +85,7 @@ def open_screen(workspace: Path, app: "App", **options: Any) -> int:
     # Other commands and --help do not import the screen.
     import asyncio
 
-    from codeagent.config.paths import config_dir, state_dir
+    from codeagent.config.local_environment import config_dir, state_dir
     from codeagent.tui.app import run_app
     from codeagent.tui.launcher import AppFolders, LaunchOptions
 
@@ -119,7 +103,7 @@ def open_screen(workspace: Path, app: "App", **options: Any) -> int:
 def _recorded_end(workspace: Path, session: str) -> "Document | None":
     """Read the last messages of a session, which is fast; None if it cannot be resumed, and `open`
     will say why."""
-    from codeagent.config.paths import state_dir
+    from codeagent.config.local_environment import state_dir
     from codeagent.core.redact import Redactor
     from codeagent.session.store import SessionStore
     from codeagent.tui.launcher import LAST

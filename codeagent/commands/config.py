@@ -6,10 +6,10 @@ from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from codeagent.commands.arguments import add_cwd, settings_of, workspace_of
+from codeagent.commands.arguments import add_cwd, add_flag, settings_of, workspace_of
 from codeagent.config.checking import as_given
 from codeagent.config.extensions import all_extensions
-from codeagent.config.paths import PROJECT_FILE, config_dir, state_dir, user_config_file
+from codeagent.config.local_environment import PROJECT_FILE, config_dir, state_dir, user_config_file
 from codeagent.config.settings import FileSettings, Settings
 from codeagent.core.extension import resolved
 from codeagent.core.sanitize import visible_json
@@ -24,9 +24,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     paths = actions.add_parser(
         "path", help="your configuration file; --all: every file and folder codeagent uses"
     )
-    paths.add_argument(
-        "--all", action="store_true", help="include the files and folders next to it"
-    )
+    add_flag(paths, "--all", "include the files and folders next to it")
     add_cwd(showing, paths)
     actions.add_parser("schema", help="the JSON Schema of a configuration file")
 

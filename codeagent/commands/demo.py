@@ -11,6 +11,7 @@ from collections.abc import Coroutine, Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from codeagent.commands.arguments import add_flag, add_sandbox
 from codeagent.commands.chat import open_screen, require_terminal
 from codeagent.core.errors import CodeagentError
 from codeagent.core.host_programs import NEW_REPOSITORY, minimal, run_program
@@ -25,10 +26,8 @@ _AUTHOR = ("-c", "user.name=codeagent demo", "-c", "user.email=demo@localhost")
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
-    parser.add_argument(
-        "--headless",
-        action="store_true",
-        help="print the run, approving everything, instead of opening a screen",
+    add_flag(
+        parser, "--headless", "print the run, approving everything, instead of opening a screen"
     )
     parser.add_argument(
         "--output",
@@ -36,11 +35,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         default="text",
         help="with --headless: text (default), json: one object at the end, jsonl: one event per line",
     )
-    parser.add_argument(
-        "--sandbox",
-        choices=("docker", "off"),
-        help="off runs the demo's commands on this machine (default: docker)",
-    )
+    add_sandbox(parser, "off runs the demo's commands on this machine (default: docker)")
     parser.add_argument("--theme", metavar="NAME", help="theme of the screen")
 
 
@@ -60,8 +55,8 @@ def main(args: argparse.Namespace, app: "App") -> int | Coroutine[Any, Any, int]
     options = {
         "model": "demo",
         "mode": "ask",
-        "sandbox": args.sandbox,
         "theme": args.theme,
+        "flags": {"sandbox": args.sandbox},
         "prompt": DEMO_PROMPT,
     }
     code = open_screen(repository, app, **options)
@@ -73,8 +68,7 @@ def _headless(args: argparse.Namespace, repository: Path, app: "App") -> Corouti
     # The screen does not need what a headless run imports.
     from codeagent.commands.arguments import settings_of
     from codeagent.commands.run import print_work
-    from codeagent.config.local_environment import LocalEnvironment
-    from codeagent.config.paths import state_dir
+    from codeagent.config.local_environment import LocalEnvironment, state_dir
     from codeagent.config.sessions import Task
 
     args.model = "demo"

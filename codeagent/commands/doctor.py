@@ -12,12 +12,25 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from codeagent import __version__
-from codeagent.commands.arguments import add_cwd, print_json, say, settings_of, workspace_of
+from codeagent.commands.arguments import (
+    add_cwd,
+    add_flag,
+    print_json,
+    say,
+    settings_of,
+    workspace_of,
+)
 from codeagent.config.extensions import Extensions, all_extensions
 from codeagent.config.keys import KeyStore
 from codeagent.config.layers import ENVIRONMENT, parse_rules
-from codeagent.config.local_environment import LocalEnvironment, active_environment
-from codeagent.config.paths import PROJECT_FILE, config_dir, state_dir, user_config_file
+from codeagent.config.local_environment import (
+    PROJECT_FILE,
+    LocalEnvironment,
+    active_environment,
+    config_dir,
+    state_dir,
+    user_config_file,
+)
 from codeagent.config.settings import Settings
 from codeagent.core.errors import CodeagentError, ConfigError, SandboxError, SessionError
 from codeagent.core.extension import Finding, FindingState, resolved
@@ -53,7 +66,7 @@ _GIT_FIXED = (
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
-    parser.add_argument("--json", action="store_true", help="as one JSON object")
+    add_flag(parser, "--json", "as one JSON object")
     add_cwd(parser)
 
 

@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING
 
 from codeagent.config.extensions import Extensions
 from codeagent.config.layers import extensions_of
-from codeagent.config.paths import user_config_file
+from codeagent.config.local_environment import user_config_file
 from codeagent.core.errors import ConfigError
 from codeagent.core.extension import Extension
 from codeagent.core.sanitize import one_line, visible
@@ -62,10 +62,7 @@ def _shown(extensions: Extensions, name: str) -> Iterator[str]:
         ("settings", [f"[{section}]" for section in extension.settings]),
         ("toolsets", [f"{one.name}: {', '.join(one.tools)}" for one in extension.sets]),
         ("commands", [f"codeagent {one.words}" for one in extension.subcommands]),
-        (
-            "loads",
-            [f"*{suffix}" for one in extension.in_folders.loaders for suffix in one.suffixes],
-        ),
+        ("loads", [f"*{suffix}" for one in extension.in_folders.kinds for suffix in one.suffixes]),
         ("models", _of_models(extension)),
         ("files", [*extension.in_folders.own, *extension.in_folders.project]),
     ):

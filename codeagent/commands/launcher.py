@@ -15,12 +15,17 @@ from codeagent.config.choices import Choices, keep_choices
 from codeagent.config.extensions import Extensions, all_extensions
 from codeagent.config.keys import KeyStore
 from codeagent.config.layers import ENVIRONMENT
-from codeagent.config.local_environment import LocalEnvironment, git_elsewhere
-from codeagent.config.paths import config_dir, state_dir, user_config_file
+from codeagent.config.local_environment import (
+    LocalEnvironment,
+    config_dir,
+    git_elsewhere,
+    state_dir,
+    user_config_file,
+)
 from codeagent.config.settings import Settings
 from codeagent.core.errors import CodeagentError
 from codeagent.core.events import KnownEvent, UnknownEvent
-from codeagent.core.recipes import RecipeBook
+from codeagent.core.recipes import Recipes
 from codeagent.core.redact import Redactor
 from codeagent.core.runtime import Session, SessionSummary
 from codeagent.core.tool import ToolError
@@ -31,7 +36,7 @@ from codeagent.sandbox.described_image import DESCRIBED
 from codeagent.session.fold import CHOICES, last_mode, last_model
 from codeagent.session.store import SessionStore
 from codeagent.tools.ripgrep import find_ripgrep, list_files
-from codeagent.tui.launcher import LAST, LaunchOptions, Missing, ModelRow
+from codeagent.tui.launcher import LAST, OWN_FLAGS, LaunchOptions, Missing, ModelRow
 from codeagent.workspace.files import LocalWorkspace
 
 if TYPE_CHECKING:
@@ -65,20 +70,8 @@ class LocalLauncher:
 
         Raises ConfigError, SessionError.
         """
-        given = argparse.Namespace(
-            model=options.model,
-            api_base=options.api_base,
-            fallback_model=options.fallback_model,
-            thinking=options.thinking,
-            wire=options.wire,
-            mode=options.mode,
-            tools=options.tools,
-            toolset=options.toolsets,
-            safe=options.safe,
-            sandbox=options.sandbox,
-            network=options.network,
-            theme=options.theme,
-        )
+        own = {name: getattr(options, name) for name in OWN_FLAGS}
+        given = argparse.Namespace(**{**options.flags, **own})
         settings = settings_of(given, self._workspace)
         if options.chosen:
             chosen = dict.fromkeys(
@@ -201,7 +194,7 @@ class LocalLauncher:
             os.close(root)
         return await asyncio.to_thread(_with_folders, paths)
 
-    def recipes(self) -> RecipeBook:
+    def recipes(self) -> Recipes:
         return self._app.read_recipes(
             LocalEnvironment(
                 self._workspace, state_dir(), dict(os.environ), config_dir=config_dir()
@@ -237,10 +230,11 @@ class LocalLauncher:
         if elsewhere is None or elsewhere.answer is not None:
             return None
         digest = elsewhere.git.digest
-        if options.read_git is None or (options.read_git and options.git_seen != digest):
+        answer = options.git
+        if answer.given is None or (answer.given and answer.seen != digest):
             text = f"this is a worktree or a submodule; its git directory is elsewhere, at {elsewhere.git.directory}"
             return Missing("git", text, digest=digest)
-        elsewhere.keep(options.read_git)
+        elsewhere.keep(answer.given)
         return None
 
     def _image_question(self, settings: Settings, options: LaunchOptions) -> Missing | None:
@@ -249,7 +243,7 @@ class LocalLauncher:
             return None
         if (images := self._app.image_source(settings, self._workspace, config_dir())) is None:
             return None
-        asked = images.question(options.use_image, options.image_seen)
+        asked = images.question(options.image.given, options.image.seen)
         return None if asked is None else Missing("image", asked.text, digest=asked.digest)
 
     def _odd_place(self) -> str:

@@ -9,8 +9,9 @@ from codeagent.config.sessions import Sessions
 if TYPE_CHECKING:  # a command imports what it uses
     from codeagent.config.local_environment import LocalEnvironment
     from codeagent.config.settings import Settings
+    from codeagent.core.events import RunFinished
     from codeagent.core.ports import SandboxKind
-    from codeagent.core.recipes import RecipeBook
+    from codeagent.core.recipes import Recipes
     from codeagent.sandbox.described_image import ImageSource
     from codeagent.sandbox.docker_sandbox import DockerSandbox
     from codeagent.tools.catalog import ToolCatalog
@@ -23,6 +24,12 @@ class App(Sessions, Protocol):
         """Import what a session needs, which takes most of a start: before the event loop starts,
         or in a thread."""
 
+    async def ask(
+        self, prompt: str, instructions: str, settings: "Settings", local: "LocalEnvironment"
+    ) -> "RunFinished":
+        """Have the model of the settings answer without tools, in a session of its own, which is
+        logged and held to limits like any; return how that ended. Raises CodeagentError."""
+
     def describe_tools(
         self, local: "LocalEnvironment", settings: "Settings | None" = None
     ) -> "ToolCatalog":
@@ -32,7 +39,7 @@ class App(Sessions, Protocol):
     def describe_prompt(self, local: "LocalEnvironment", kind: "SandboxKind") -> str:
         """Build the system prompt that a conversation there would have. Raises CodeagentError."""
 
-    def read_recipes(self, local: "LocalEnvironment") -> "RecipeBook":
+    def read_recipes(self, local: "LocalEnvironment") -> "Recipes":
         """Read the recipes that a conversation would have. Raises CodeagentError."""
 
     def image_source(

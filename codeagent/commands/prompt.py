@@ -5,9 +5,8 @@ import hashlib
 import os
 from typing import TYPE_CHECKING
 
-from codeagent.commands.arguments import add_cwd, say, workspace_of
-from codeagent.config.local_environment import LocalEnvironment
-from codeagent.config.paths import config_dir, state_dir
+from codeagent.commands.arguments import add_cwd, add_flag, say, workspace_of
+from codeagent.config.local_environment import LocalEnvironment, config_dir, state_dir
 from codeagent.core.sanitize import visible
 from codeagent.core.toolbox import ToolProblem
 from codeagent.workspace.files import LocalWorkspace
@@ -18,16 +17,8 @@ if TYPE_CHECKING:
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
-    parser.add_argument(
-        "--hash",
-        action="store_true",
-        help="print only its SHA-256, which is the same from run to run",
-    )
-    parser.add_argument(
-        "--trust-project",
-        action="store_true",
-        help="include the project's tool files as they are now",
-    )
+    add_flag(parser, "--hash", "print only its SHA-256, which is the same from run to run")
+    add_flag(parser, "--trust-project", "include the project's tool files as they are now")
     add_cwd(parser)
     parser.add_argument(
         "--sandbox",

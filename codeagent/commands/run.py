@@ -13,7 +13,10 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, get_args
 
 from codeagent.commands.arguments import (
+    add_flag,
+    add_list,
     add_model_arguments,
+    add_sandbox,
     amount,
     count,
     duration,
@@ -23,8 +26,7 @@ from codeagent.commands.arguments import (
     workspace_of,
 )
 from codeagent.config.extensions import all_extensions
-from codeagent.config.local_environment import LocalEnvironment
-from codeagent.config.paths import config_dir, user_config_file
+from codeagent.config.local_environment import LocalEnvironment, config_dir, user_config_file
 from codeagent.config.sessions import Task
 from codeagent.config.settings import Settings
 from codeagent.core.acts import Act, Compact, FollowUp, Interrupt, RunGroup, RunRecipe, Steer, Stop
@@ -120,6 +122,46 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         default="text",
         help="text (default), json: one object at the end, jsonl: one event per line",
     )
+    _add_session(parser)
+    add(
+        "--cwd",
+        metavar="DIR",
+        type=Path,
+        help="the workspace (default: here, or the folder of a resumed session)",
+    )
+    add_list(
+        parser,
+        "--allow",
+        "RULE",
+        "never ask about these calls: tool or tool(pattern), as in 'bash(git status*)'; repeatable",
+    )
+    add_list(parser, "--deny", "RULE", "deny these calls; repeatable")
+    add_flag(parser, "--yes", "approve everything; what is denied stays denied")
+    add("--strategy", metavar="S", help="sequential, parallel (default) or batched:N")
+    _add_limits(parser)
+    add_sandbox(
+        parser, "off runs commands on this machine and asks about each one (default: docker)"
+    )
+    add_flag(
+        parser,
+        "--trust-project",
+        "for this run, use this project's tool files as they are now, Python tools on this machine, and its image",
+    )
+    add_flag(
+        parser,
+        "--wait-for-triggers",
+        "end only once no trigger is left that the agent set, such as a timer; --max-seconds still ends the run",
+    )
+    add_flag(parser, "--step", "refused, because nobody could end a pause; use it with the screen")
+    add_list(
+        parser,
+        "--inject",
+        "KIND@POINT:N=TEXT",
+        "for tests: steer, interrupt, follow-up, abort or compact at the Nth tool, batch or turn",
+    )
+
+
+def _add_session(parser: argparse.ArgumentParser) -> None:
     again = parser.add_mutually_exclusive_group()
     again.add_argument(
         "--resume",
@@ -131,50 +173,6 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         dest="go_on",
         action="store_true",
         help="continue the most recent session of this folder",
-    )
-    add(
-        "--cwd",
-        metavar="DIR",
-        type=Path,
-        help="the workspace (default: here, or the folder of a resumed session)",
-    )
-    add(
-        "--allow",
-        metavar="RULE",
-        action="append",
-        default=[],
-        help="never ask about these calls: tool or tool(pattern), as in 'bash(git status*)'; repeatable",
-    )
-    add("--deny", metavar="RULE", action="append", default=[], help="deny these calls; repeatable")
-    add("--yes", action="store_true", help="approve everything; what is denied stays denied")
-    add("--strategy", metavar="S", help="sequential, parallel (default) or batched:N")
-    _add_limits(parser)
-    add(
-        "--sandbox",
-        choices=("docker", "off"),
-        help="off runs commands on this machine and asks about each one (default: docker)",
-    )
-    add(
-        "--trust-project",
-        action="store_true",
-        help="for this run, use this project's tool files as they are now, Python tools on this machine, and its image",
-    )
-    add(
-        "--wait-for-triggers",
-        action="store_true",
-        help="end only once no trigger is left that the agent set, such as a timer; --max-seconds still ends the run",
-    )
-    add(
-        "--step",
-        action="store_true",
-        help="refused, because nobody could end a pause; use it with the screen",
-    )
-    add(
-        "--inject",
-        metavar="KIND@POINT:N=TEXT",
-        action="append",
-        default=[],
-        help="for tests: steer, interrupt, follow-up, abort or compact at the Nth tool, batch or turn",
     )
 
 

@@ -8,11 +8,22 @@ from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
 from codeagent.commands.actions import run_added
-from codeagent.commands.arguments import add_cwd, print_json, say, settings_of, workspace_of
+from codeagent.commands.arguments import (
+    add_cwd,
+    add_flag,
+    print_json,
+    say,
+    settings_of,
+    workspace_of,
+)
 from codeagent.commands.sandbox_packages import add_package_arguments, build_packages
 from codeagent.config.extensions import actions_of
-from codeagent.config.local_environment import LocalEnvironment, git_elsewhere
-from codeagent.config.paths import config_dir, state_dir
+from codeagent.config.local_environment import (
+    LocalEnvironment,
+    config_dir,
+    git_elsewhere,
+    state_dir,
+)
 from codeagent.core.errors import ConfigError, SandboxError, SandboxUnavailable
 from codeagent.core.hosts import HostRule
 from codeagent.core.sanitize import visible
@@ -35,7 +46,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     status = actions.add_parser(
         "status", help="the engine, the image in use and the running containers"
     )
-    status.add_argument("--json", action="store_true", help="as one JSON object")
+    add_flag(status, "--json", "as one JSON object")
     build = actions.add_parser(
         "build", help="build the repository's own image if you trust it, else pull the default"
     )
@@ -57,16 +68,12 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     prune = actions.add_parser(
         "prune", help="remove containers whose agent has ended, and caches of folders that are gone"
     )
-    prune.add_argument(
-        "--images", action="store_true", help="also remove the images built on this machine"
-    )
-    prune.add_argument(
-        "--packages", action="store_true", help="also remove the package caches of all folders"
-    )
+    add_flag(prune, "--images", "also remove the images built on this machine")
+    add_flag(prune, "--packages", "also remove the package caches of all folders")
     cache = actions.add_parser(
         "cache", help="what package managers in this workspace's sandbox downloaded"
     )
-    cache.add_argument("--clear", action="store_true", help="remove all of it")
+    add_flag(cache, "--clear", "remove all of it")
     for _, action in actions_of("sandbox", _ACTIONS):
         import_module(action.module).add_arguments(
             actions.add_parser(action.name, help=action.about)

@@ -6,7 +6,7 @@ import os
 import sys
 from functools import partial
 
-from codeagent.commands.arguments import say
+from codeagent.commands.arguments import add_flag, say
 from codeagent.core.errors import ConfigError
 from codeagent.core.hosts import HostRule
 from codeagent.core.sanitize import one_line
@@ -33,7 +33,7 @@ def add_package_arguments(
     parser.add_argument(
         "--registry", metavar="URL", help="the registry of npm packages, in place of npm's own"
     )
-    parser.add_argument("--yes", action="store_true", help="fetch the packages without asking")
+    add_flag(parser, "--yes", "fetch the packages without asking")
 
 
 async def build_packages(

@@ -10,7 +10,14 @@ from dataclasses import asdict
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from codeagent.commands.arguments import add_cwd, open_store, print_json, say, workspace_of
+from codeagent.commands.arguments import (
+    add_cwd,
+    add_flag,
+    open_store,
+    print_json,
+    say,
+    workspace_of,
+)
 from codeagent.core.approval_events import ApprovalResolved
 from codeagent.core.audit import CallRecord, LedgerRow, audit, decided_by, decisions
 from codeagent.core.errors import ConfigError, SessionError
@@ -47,14 +54,12 @@ _LONGEST = 400
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     actions = parser.add_subparsers(dest="action", metavar="ACTION", required=True)
     listing = actions.add_parser("list", help="the sessions of this folder, latest first")
-    listing.add_argument("--json", action="store_true", help="as one JSON list")
-    listing.add_argument("--all", action="store_true", help="the sessions of every folder")
+    add_flag(listing, "--json", "as one JSON list")
+    add_flag(listing, "--all", "the sessions of every folder")
     add_cwd(listing)
     showing = actions.add_parser("show", help="what was said and done")
     add_session_argument(showing)
-    showing.add_argument(
-        "--json", action="store_true", help="the events, decisions or calls, one per line"
-    )
+    add_flag(showing, "--json", "the events, decisions or calls, one per line")
     what = showing.add_mutually_exclusive_group()
     what.add_argument(
         "--approvals",
@@ -73,15 +78,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     exporting = actions.add_parser(
         "export", help="save a session as Markdown, HTML or events; secrets are masked"
     )
-    add_session_argument(exporting)
-    exporting.add_argument(
-        "--format",
-        choices=FORMATS,
-        help="Markdown, one HTML page, or events (default: by --output's ending, else md)",
-    )
-    exporting.add_argument(
-        "--output", metavar="FILE", type=Path, help="a new file (default: standard output)"
-    )
+    _add_form(exporting)
     searching = actions.add_parser(
         "search", help="find prompts, answers and commands that contain all the words"
     )
@@ -108,6 +105,22 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     pruning = actions.add_parser(
         "prune", help="remove sessions by age, number or size; never one in use"
     )
+    _add_rule(pruning)
+
+
+def _add_form(exporting: argparse.ArgumentParser) -> None:
+    add_session_argument(exporting)
+    exporting.add_argument(
+        "--format",
+        choices=FORMATS,
+        help="Markdown, one HTML page, or events (default: by --output's ending, else md)",
+    )
+    exporting.add_argument(
+        "--output", metavar="FILE", type=Path, help="a new file (default: standard output)"
+    )
+
+
+def _add_rule(pruning: argparse.ArgumentParser) -> None:
     pruning.add_argument(
         "--older-than", metavar="AGE", type=_age, help="last written so long ago: 90d, 12h, 6w"
     )
@@ -115,7 +128,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     pruning.add_argument(
         "--max-size", metavar="SIZE", type=_size, help="the oldest, until the others fit: 500M, 2G"
     )
-    pruning.add_argument("--dry-run", action="store_true", help="only list what would be removed")
+    add_flag(pruning, "--dry-run", "only list what would be removed")
 
 
 def add_session_argument(

@@ -4,10 +4,10 @@ import argparse
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from codeagent.commands.arguments import open_store
+from codeagent.commands.arguments import add_flag, open_store
 from codeagent.commands.sessions import add_session_argument
 from codeagent.core.audit import COUNTED, SessionStats, gather_stats
-from codeagent.core.json_writing import to_json
+from codeagent.core.event_json import to_json
 from codeagent.core.sanitize import visible, visible_json
 
 if TYPE_CHECKING:
@@ -21,7 +21,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         here="all sessions of this folder",
         all="all sessions",
     )
-    parser.add_argument("--json", action="store_true", help="as one JSON object")
+    add_flag(parser, "--json", "as one JSON object")
 
 
 def main(args: argparse.Namespace, app: "App") -> int:

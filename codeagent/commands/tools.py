@@ -17,9 +17,13 @@ from codeagent.commands.actions import OwnAction, add_actions, run_added
 from codeagent.commands.arguments import (
     add_choice_of_tools,
     add_cwd,
+    add_flag,
+    add_list,
+    add_sandbox,
     named_inputs,
     print_json,
     read_named,
+    refuse_if_off,
     say,
     settings_of,
     workspace_of,
@@ -27,9 +31,9 @@ from codeagent.commands.arguments import (
 from codeagent.commands.tool_call import ToolCallReader, call_arguments
 from codeagent.config.extensions import all_extensions, file_kind
 from codeagent.config.layers import extensions_of
-from codeagent.config.local_environment import LocalEnvironment
-from codeagent.config.paths import user_config_file
+from codeagent.config.local_environment import LocalEnvironment, user_config_file
 from codeagent.config.sessions import Task
+from codeagent.config.settings import Settings
 from codeagent.core.acts import RunRecipe
 from codeagent.core.dataclass import dataclass
 from codeagent.core.errors import ConfigError
@@ -54,19 +58,15 @@ _IMPORTED = "--trust-project imports it, which finds more"
 
 
 def _add_list(parser: argparse.ArgumentParser) -> None:
-    parser.add_argument("--json", action="store_true", help="as one JSON list")
-    parser.add_argument(
-        "--problems",
-        action="store_true",
-        help="only the problems of tool files; exit code 1 if there are any",
-    )
+    add_flag(parser, "--json", "as one JSON list")
+    add_flag(parser, "--problems", "only the problems of tool files; exit code 1 if there are any")
     add_choice_of_tools(parser)
     _add_place(parser)
 
 
 def _add_show(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("name", metavar="NAME")
-    parser.add_argument("--json", action="store_true", help="as one JSON object")
+    add_flag(parser, "--json", "as one JSON object")
     add_choice_of_tools(parser)
     _add_place(parser)
 
@@ -86,32 +86,20 @@ def _add_run(parser: argparse.ArgumentParser) -> None:
         help="an argument; VALUE is JSON unless the parameter is text",
     )
     parser.add_argument("--json", metavar="OBJECT", help="all arguments as one JSON object")
-    parser.add_argument(
-        "--yes", action="store_true", help="approve the call; what is denied stays denied"
-    )
-    parser.add_argument(
-        "--sandbox", choices=("docker", "off"), help="off runs commands on this machine"
-    )
+    add_flag(parser, "--yes", "approve the call; what is denied stays denied")
+    add_sandbox(parser, "off runs commands on this machine")
     _add_inputs(parser)
     add_choice_of_tools(parser)
     _add_place(parser)
 
 
 def _add_inputs(parser: argparse.ArgumentParser) -> None:
-    parser.add_argument(
-        "--input",
-        metavar="NAME=VALUE",
-        action="append",
-        default=[],
-        help="an input of the tool; repeatable",
-    )
+    add_list(parser, "--input", "NAME=VALUE", "an input of the tool; repeatable")
 
 
 def _add_place(parser: argparse.ArgumentParser) -> None:
     add_cwd(parser)
-    parser.add_argument(
-        "--trust-project", action="store_true", help="load the project's tool files as they are now"
-    )
+    add_flag(parser, "--trust-project", "load the project's tool files as they are now")
 
 
 _ACTIONS = {
@@ -201,8 +189,9 @@ async def _trust(local: LocalEnvironment, app: "App") -> int:
 
 
 async def _distrust(local: LocalEnvironment, app: "App") -> int:
-    await app.describe_tools(local).files.distrust()
-    every = (each.in_folders for each in all_extensions().on)  # trust would outlast the switch
+    # Trust would outlast the switch, so this is about the files of those that are off, too.
+    await app.describe_tools(local, Settings()).files.distrust()
+    every = (each.in_folders for each in all_extensions().on)
     for files in _project_files(local, every):
         files.distrust()
     print("this project's tool files will not be loaded from now on")
@@ -331,6 +320,9 @@ def _check(
     a Python file, is loaded only if it is trusted as it is now; else it is only read.
     """
     path, shown = local.workspace / given, str(given)
+    loads = file_kind(path.name)
+    if loads is not None:
+        refuse_if_off(loads[0].name, shown)
     own = local.config_dir
     is_own = own is not None and path.resolve().is_relative_to(own.resolve())
     file = ToolFile(
@@ -338,9 +330,8 @@ def _check(
     )
     trusted = is_own or local.trust_project or tools.files.has_loaded(file.content)
     found: Sequence[Named]
-    kind = file_kind(path.name)
-    if kind is not None and kind.look and not trusted:
-        names, problems = resolved(kind.look)(file)
+    if loads is not None and (look := loads[1].look) and not trusted:
+        names, problems = resolved(look)(file)
         loaded = Loaded(problems=tuple(problems))
         found = [_Marked(name, shown) for name in names]
     else:
@@ -418,9 +409,8 @@ def _as_recipe(tool: Tool[Any], given: Mapping[str, str]) -> RunRecipe:
     inputs = _inputs_of(tool)
     values = checked_values(inputs, given, f"{tool.name} was not run; see --input:")
     steps = (RecipeStep("1", "Call the tool."),)
-    return RunRecipe(
-        Recipe(tool.name, "", steps, tool.origin, "user", inputs, trusted=True), values
-    )
+    recipe = Recipe(tool.name, "", steps, tool.origin, place="user", inputs=inputs, trusted=True)
+    return RunRecipe(recipe, values)
 
 
 async def _call(

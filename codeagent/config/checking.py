@@ -10,17 +10,21 @@ from dataclasses import MISSING, fields, is_dataclass
 from datetime import datetime
 from functools import cache
 from math import inf, isfinite
+from operator import ge, gt, le
 from types import NoneType, UnionType
 from typing import Annotated, Any, Literal, TypeVar, Union, cast, get_args, get_origin
 
 from codeagent.core.dataclass import dataclass, field_types
+from codeagent.core.errors import ConfigError
 
 KindT = TypeVar("KindT")
 Path = tuple[str | int, ...]
 Check = Callable[[Any], Any]
-"""Used in `Annotated`: returns the value, or another in its place. Raises ValueError with what is
-wrong."""
+"""Used in `Annotated`: returns the value, or another in its place. Raises ValueError or ConfigError
+with what is wrong."""
 _Reader = Callable[[Any, Path], Any]
+_ON = ("1", "on", "t", "true", "y", "yes")
+_OFF = ("0", "off", "f", "false", "n", "no")
 _SHOULD_BE = "Input should be "
 """How a fault begins that is about the value as a whole."""
 
@@ -87,27 +91,22 @@ class ValueCheck:
 
 
 def above(least: float) -> ValueCheck:
-    return ValueCheck(
-        lambda value: value > least,
-        f"Input should be greater than {least}",
-        {"exclusiveMinimum": least},
-    )
+    return _compared(gt, least, "greater than", "exclusiveMinimum")
 
 
 def at_least(least: float) -> ValueCheck:
-    return ValueCheck(
-        lambda value: value >= least,
-        f"Input should be greater than or equal to {least}",
-        {"minimum": least},
-    )
+    return _compared(ge, least, "greater than or equal to", "minimum")
 
 
 def at_most(most: float) -> ValueCheck:
-    return ValueCheck(
-        lambda value: value <= most,
-        f"Input should be less than or equal to {most}",
-        {"maximum": most},
-    )
+    return _compared(le, most, "less than or equal to", "maximum")
+
+
+def _compared(
+    holds: Callable[[Any, float], bool], bound: float, words: str, key: str
+) -> ValueCheck:
+    said = f"{_SHOULD_BE}{words} {bound}"
+    return ValueCheck(lambda value: holds(value, bound), said, {key: bound})
 
 
 def matching(pattern: str, said: str) -> ValueCheck:
@@ -182,7 +181,7 @@ def _tried(make: Check, value: Any, path: Path) -> Any:
         return make(value)
     except WrongValue:
         raise
-    except ValueError as error:
+    except (ValueError, ConfigError) as error:
         raise WrongValue(path, str(error)) from error
 
 
@@ -271,6 +270,16 @@ def _scalar(kind: type, said: str) -> _Reader:
     return read
 
 
+def _switch(value: Any, path: Path) -> bool:
+    """Read a boolean, in any spelling that pydantic takes for one."""
+    spelled = value.lower() if isinstance(value, str) else value
+    if spelled in (True, *_ON):
+        return True
+    if spelled in (False, *_OFF):
+        return False
+    raise WrongValue(path, "Input should be a valid boolean")
+
+
 def _number(value: Any, path: Path) -> float:
     if type(value) not in (int, float):
         raise WrongValue(path, "Input should be a valid number")
@@ -298,7 +307,7 @@ _SCALARS: Mapping[Any, _Reader] = {
     Any: lambda value, path: value,
     str: _scalar(str, "a valid string"),
     int: _scalar(int, "a valid integer"),
-    bool: _scalar(bool, "a valid boolean"),
+    bool: _switch,
     float: _number,
     datetime: _moment,
 }

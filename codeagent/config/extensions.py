@@ -1,17 +1,27 @@
 """The extensions that are there: those of this package, and those that installed packages bring."""
 
 import sys
-from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
-from dataclasses import field
+from collections.abc import Collection, Iterable, Iterator, Mapping
+from dataclasses import field, fields
 from functools import cache
 from importlib import import_module
 from importlib.util import find_spec
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from codeagent import core
 from codeagent.core.dataclass import dataclass
 from codeagent.core.errors import ConfigError
-from codeagent.core.extension import Extension, FileLoader, Reference, Subcommand
+from codeagent.core.extension import (
+    Extension,
+    FileKind,
+    OfferedSet,
+    OnScreen,
+    Reference,
+    RunOption,
+    SlashCommand,
+    Subcommand,
+)
 from codeagent.core.sanitize import one_line
 from codeagent.disk.opens import may_exist
 
@@ -27,13 +37,13 @@ BUILT_IN = (
     "triggers",
     "web",
     "provider_tools",
+    "user_tools",
     "agents",
     "mcp",
     "mcp_serve",
     "openapi",
     "images",
     "toolsets",
-    "user_tools",
     "recipes",
 )
 """In the order in which they are asked. Each is the module `codeagent.extensions.NAME`, which has
@@ -75,6 +85,16 @@ class Extensions:
         """The sections that nobody reads, and the extension that is switched off."""
         return {name: extension.name for extension in self.off for name in extension.settings}
 
+    @property
+    def sets(self) -> Mapping[str, OfferedSet]:
+        """Every set of built-in tools, whether it is offered or not, by name."""
+        return {one.name: one for extension in self.on for one in extension.sets}
+
+    @property
+    def sets_off(self) -> Mapping[str, str]:
+        """The sets that are not there, and the extension that is switched off."""
+        return {one.name: extension.name for extension in self.off for one in extension.sets}
+
 
 @cache
 def all_extensions() -> Extensions:
@@ -84,7 +104,7 @@ def all_extensions() -> Extensions:
     for point in _entry_points():
         try:
             extension = _loaded(point)
-            _refuse_taken(extension, found)
+            _refuse_taken(extension, (*found, _kernel()))
         except ConfigError as error:
             broken[point.name] = str(error)
         else:
@@ -107,7 +127,7 @@ def _built_in() -> Iterator[Extension]:
 
 
 def _entry_points() -> "Iterable[EntryPoint]":
-    if not may_bring((PACKAGES,), sys.path):
+    if not may_bring(PACKAGES, sys.path):
         return ()
     from importlib.metadata import entry_points  # slow, and few packages bring anything
 
@@ -128,30 +148,58 @@ def _loaded(point: "EntryPoint") -> Extension:
 def _refuse_taken(extension: Extension, others: Iterable[Extension]) -> None:
     """Raise ConfigError if another one has a name that this one brings."""
     for other in others:
-        for kind, own, taken in (
-            ("the name", [extension.name], [other.name]),
-            ("the settings", extension.settings, other.settings),
-            ("the toolset", names_of(extension.sets), names_of(other.sets)),
-            ("the command", _commands(extension), _commands(other)),
-            ("the slash command", _slash_commands(extension), _slash_commands(other)),
-            ("the option", names_of(extension.run_options), names_of(other.run_options)),
-            ("the act", extension.in_conversations.acts, other.in_conversations.acts),
-            (
-                "the part",
-                ["at_provider"] if extension.at_provider else [],
-                ["at_provider"] if other.at_provider else [],
-            ),
-        ):
-            if both := [name for name in own if name in taken]:
-                raise ConfigError(f"it brings {kind} {both[0]}, which {other.name} has")
+        taken = _brings(other)
+        for kind, own in _brings(extension).items():
+            if both := [name for name in own if name in taken[kind]]:
+                raise ConfigError(
+                    f"it brings {kind} {both[0]}, which {other.name} has; that of {other.name} is used"
+                )
 
 
-def _commands(extension: Extension) -> list[str]:
-    return [each.words for each in extension.subcommands]
+@cache
+def _kernel() -> Extension:
+    """Return the manifest that the kernel would have: no package can bring what is in it. Blocks on
+    small files."""
+    from codeagent.config.settings import FileSettings  # only for a package, as with the rest
+
+    commands = _names("commands.txt")
+    return Extension(
+        name="codeagent",
+        about="",
+        settings=dict.fromkeys((each.name for each in fields(FileSettings)), ""),
+        subcommands=tuple(Subcommand(name=name, about="", module="") for name in commands),
+        run_options=tuple(
+            RunOption(name=name.partition(" --")[2], metavar="", about="")
+            for name in commands
+            if name.startswith("run --")
+        ),
+        screen=OnScreen(
+            commands=tuple(
+                SlashCommand(name=name, about="", does="") for name in _names("slash_commands.txt")
+            )
+        ),
+    )
 
 
-def _slash_commands(extension: Extension) -> list[str]:
-    return [name for each in extension.screen.commands for name in (each.name, *each.aliases)]
+def _names(file: str) -> list[str]:
+    """Return the lines of a list that `make docs` writes."""
+    return (Path(core.__file__).parent / "names" / file).read_text(encoding="ascii").splitlines()
+
+
+def _brings(extension: Extension) -> dict[str, list[str]]:
+    """Return the names that only one extension can have, by what they are of."""
+    return {
+        "the name": [extension.name],
+        "the settings": [*extension.settings],
+        "the toolset": [each.name for each in extension.sets],
+        "the command": [each.words for each in extension.subcommands],
+        "the slash command": [
+            name for each in extension.screen.commands for name in (each.name, *each.aliases)
+        ],
+        "the option": [each.name for each in extension.run_options],
+        "the act": [*extension.in_conversations.acts],
+        "the part": ["at_provider"] if extension.at_provider else [],
+    }
 
 
 def actions_of(command: str, own: Collection[str]) -> Iterator[tuple[Extension, Subcommand]]:
@@ -165,25 +213,24 @@ def actions_of(command: str, own: Collection[str]) -> Iterator[tuple[Extension, 
                 yield extension, each
 
 
-def file_kind(name: str) -> FileLoader | None:
-    """Return the kind of a tool file, by its name; None if no extension loads it."""
-    kinds = (kind for extension in all_extensions().on for kind in extension.in_folders.loaders)
-    return next((kind for kind in kinds if name.endswith(kind.suffixes)), None)
+def file_kind(name: str) -> tuple[Extension, FileKind] | None:
+    """Return the extension that loads a file, on or off, and the file's kind, by its name; None if
+    there is none."""
+    for extension in all_extensions().on:
+        for kind in extension.in_folders.kinds:
+            if name.endswith(kind.suffixes):
+                return extension, kind
+    return None
 
 
-def names_of(parts: Iterable[object]) -> list[str]:
-    """Return the names of parts that have one."""
-    return [str(getattr(part, "name", "")) for part in parts]
-
-
-def may_bring(groups: Iterable[str], path: Iterable[str]) -> bool:
-    """Whether a package in a folder of `path` may have an entry point of these groups. Blocks on
+def may_bring(group: str, path: Iterable[str]) -> bool:
+    """Whether a package in a folder of `path` may have an entry point of this group. Blocks on
     small files.
 
     This is about ten times faster than asking `importlib`. A place that is not a folder may have
     anything.
     """
-    heads = [f"[{group}]".encode() for group in groups]
+    head = f"[{group}]".encode()
     for place in filter(may_exist, map(Path, path)):
         try:
             found = list(place.iterdir())
@@ -192,14 +239,14 @@ def may_bring(groups: Iterable[str], path: Iterable[str]) -> bool:
         except OSError:
             return True
         packages = (each for each in found if each.suffix in (".dist-info", ".egg-info", ".egg"))
-        if any(_declares(package, heads) for package in packages):
+        if any(_declares(package, head) for package in packages):
             return True
     return False
 
 
-def _declares(package: Path, heads: Sequence[bytes]) -> bool:
+def _declares(package: Path, head: bytes) -> bool:
     try:
         declared = (package / "entry_points.txt").read_bytes()
     except OSError:
         return package.suffix == ".egg"  # it may be an archive
-    return any(head in declared for head in heads)
+    return head in declared

@@ -12,10 +12,10 @@ from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
-from typing import Annotated, Generic, Literal, TypeVar
+from typing import Annotated, Any, Generic, Literal, TypeVar
 
 from codeagent.config.checking import WrongValue, as_given, checked, filled, matching
-from codeagent.core.dataclass import dataclass
+from codeagent.core.dataclass import record
 from codeagent.core.errors import ConfigError
 from codeagent.core.policy import Objection, Rule
 from codeagent.core.sanitize import one_line, visible
@@ -26,7 +26,7 @@ LASTS = timedelta(days=90)
 """How long a rule is kept. Use does not renew it: after that the user is asked again."""
 
 
-@dataclass(frozen=True, kw_only=True)
+@record
 class _Entry:
     """One line of a file."""
 
@@ -39,14 +39,11 @@ class _Entry:
 
 
 def _rule(text: str) -> str:
-    try:
-        Rule.parse(text, "auto", "saved")
-    except ConfigError as error:
-        raise ValueError(str(error)) from error
+    Rule.parse(text, "auto", "saved")
     return text
 
 
-@dataclass(frozen=True, kw_only=True)
+@record
 class _KeptRule(_Entry):
     rule: Annotated[str, filled("rule"), _rule]
     permission: Literal["auto", "deny"] = "auto"
@@ -54,12 +51,12 @@ class _KeptRule(_Entry):
     expires: datetime
 
 
-@dataclass(frozen=True, kw_only=True)
+@record
 class _KeptTrust(_Entry):
     digest: Annotated[str, matching("^[0-9a-f]{64}$", "It should have 64 hexadecimal digits")]
 
 
-@dataclass(frozen=True, kw_only=True)
+@record
 class _KeptGrant(_KeptTrust):
     server: Annotated[str, filled("name")]
     variable: Annotated[
@@ -98,8 +95,18 @@ class _KeptFile(Generic[EntryT]):
     def _exposed(self) -> bool:
         return self.file.parent.resolve().is_relative_to(self._workspace)
 
+    @property
+    def _here(self) -> dict[str, Any]:
+        """What an entry says of this workspace."""
+        device, inode = self._identity
+        return {"workspace": str(self._workspace), "device": device, "inode": inode}
+
     def _is_mine(self, entry: EntryT) -> bool:
         return entry.workspace == str(self._workspace)
+
+    def _is_here(self, entry: EntryT) -> bool:
+        """Whether it is about this very folder, and not about an earlier one in its place."""
+        return (entry.device, entry.inode) == self._identity
 
     def _read(self) -> list[EntryT]:
         """Return the entries of all workspaces. Raises ConfigError with the number of a line that
@@ -146,9 +153,9 @@ class _KeptFile(Generic[EntryT]):
             ) from error
 
 
-class RuleBookFile(_KeptFile[_KeptRule]):
+class KeptRulesFile(_KeptFile[_KeptRule]):
     """`rules.jsonl`, for one workspace: the rules of the answers "always here" and "never"
-    (`core.policy.RuleBook`)."""
+    (`core.policy.KeptRules`)."""
 
     def __init__(
         self,
@@ -210,11 +217,8 @@ class RuleBookFile(_KeptFile[_KeptRule]):
                 f"{self.file.parent} lies in the workspace, where the agent could change it: {parsed} is not kept"
             )
         today = datetime.fromtimestamp(round(self._now()), UTC)
-        device, inode = self._identity
         entry = _KeptRule(
-            workspace=str(self._workspace),
-            device=device,
-            inode=inode,
+            **self._here,
             rule=str(parsed),
             permission="deny" if denies else "auto",
             added=today,
@@ -243,7 +247,7 @@ class RuleBookFile(_KeptFile[_KeptRule]):
         """Return why the rule no longer holds, as a phrase; None if it does."""
         if entry.expires.timestamp() <= self._now():
             return f"which was kept until {entry.expires:%Y-%m-%d}"
-        if (entry.device, entry.inode) != self._identity:
+        if not self._is_here(entry):
             return f"which was kept for another folder at {self._workspace}"
         if rule.pattern is None:
             return "which allows every call of the tool"
@@ -277,13 +281,19 @@ class _ProjectFile(_KeptFile[EntryT]):
             return "it is not a project but the home directory, or the whole machine"
         return None
 
+    def _mine(self) -> Iterator[EntryT]:
+        """Yield the entries that hold for this very folder."""
+        for entry in self._read():
+            if self._is_mine(entry) and self._is_here(entry):
+                yield entry
+
     def _others(self) -> list[EntryT]:
         return [entry for entry in self._read() if not self._is_mine(entry)]
 
 
 class TrustFile(_ProjectFile[_KeptTrust]):
     """`trust.jsonl`, for one workspace: by content, so that any changed byte ends it (a
-    `core.toolbox.TrustBook`)."""
+    `core.toolbox.TrustRecord`)."""
 
     def __init__(
         self, folder: Path, workspace: Path, home: Path, name: str = "trust.jsonl"
@@ -293,31 +303,20 @@ class TrustFile(_ProjectFile[_KeptTrust]):
         super().__init__(folder / name, workspace, home, _KeptTrust, unused)
 
     def trusts(self, digest: str) -> bool:
-        if self._objection is not None:
-            return False
-        mine = filter(self._is_mine, self._read())
-        return any(
-            (entry.device, entry.inode, entry.digest) == (*self._identity, digest) for entry in mine
-        )
+        return self._objection is None and any(entry.digest == digest for entry in self._mine())
 
     @property
     def holds_any(self) -> bool:
         """Whether the user has trusted some state of this very folder, the one now or an earlier
         one."""
-        mine = filter(self._is_mine, self._read())
-        return self._objection is None and any(
-            (entry.device, entry.inode) == self._identity for entry in mine
-        )
+        return self._objection is None and any(True for _ in self._mine())
 
     def trust(self, digest: str) -> None:
         if self._objection is not None:
             raise ConfigError(
                 f"the tools of {self._workspace} cannot be trusted: {self._objection}"
             )
-        device, inode = self._identity
-        entry = _KeptTrust(
-            workspace=str(self._workspace), device=device, inode=inode, digest=digest
-        )
+        entry = _KeptTrust(**self._here, digest=digest)
         with self._changing("the project is not trusted") as write:
             write([*self._others(), entry])
 
@@ -337,9 +336,7 @@ class GrantFile(_ProjectFile[_KeptGrant]):
 
     def given(self, digest: str) -> frozenset[tuple[str, str]]:
         """Return pairs of a server and a variable. Raises ConfigError if the record is damaged."""
-        if self._objection is not None:
-            return frozenset()
-        return frozenset((entry.server, entry.variable) for entry in self._of(digest))
+        return frozenset(self._given(digest) if self._objection is None else ())
 
     def give(self, digest: str, pairs: Iterable[tuple[str, str]]) -> None:
         """Give more to the servers of this state; what those of other states had ends. Raises
@@ -348,35 +345,20 @@ class GrantFile(_ProjectFile[_KeptGrant]):
             raise ConfigError(
                 f"no variable can be given to servers of {self._workspace}: {self._objection}"
             )
-        device, inode = self._identity
         with self._changing("no variable was given") as write:
-            now = dict.fromkeys(
-                [*((entry.server, entry.variable) for entry in self._of(digest)), *pairs]
+            now = dict.fromkeys((*self._given(digest), *pairs))
+            given = (
+                _KeptGrant(**self._here, digest=digest, server=server, variable=variable)
+                for server, variable in now
             )
-            write(
-                [
-                    *self._others(),
-                    *(
-                        _KeptGrant(
-                            workspace=str(self._workspace),
-                            device=device,
-                            inode=inode,
-                            digest=digest,
-                            server=server,
-                            variable=variable,
-                        )
-                        for server, variable in now
-                    ),
-                ]
-            )
+            write([*self._others(), *given])
 
     def forget(self) -> None:
         """Raises ConfigError."""
         with self._changing("the variables are still given") as write:
             write(self._others())
 
-    def _of(self, digest: str) -> list[_KeptGrant]:
-        mine = filter(self._is_mine, self._read())
-        return [
-            one for one in mine if (one.device, one.inode, one.digest) == (*self._identity, digest)
-        ]
+    def _given(self, digest: str) -> Iterator[tuple[str, str]]:
+        for entry in self._mine():
+            if entry.digest == digest:
+                yield entry.server, entry.variable

@@ -78,12 +78,8 @@ class KeyStore:
 
     def __init__(self, folder: Path, open_keyring: Callable[[], Keyring] = _system_keyring) -> None:
         """`folder` is where `keys.toml` may be."""
-        self._file = folder / "keys.toml"
+        self.file = folder / "keys.toml"
         self._open_keyring = open_keyring
-
-    @property
-    def file(self) -> Path:
-        return self._file
 
     def find(self, variable: str) -> str | None:
         """Return the keyring's key, else the file's. Raises ConfigError if the file is not safe to
@@ -114,8 +110,7 @@ class KeyStore:
         return self.keep_secret(variable, value)
 
     def keep_secret(self, variable: str, value: str) -> str:
-        """Keep printable ASCII of any kind under a name like that of a variable (a
-        `extensions.mcp.config.SecretStore`).
+        """Keep printable ASCII of any kind under a name like that of a variable.
 
         Returns where, as a phrase. Raises ConfigError.
         """
@@ -132,7 +127,7 @@ class KeyStore:
             return "the system's keyring"
         with self._changing() as kept:
             kept[variable] = value
-        return f"{self._file}, which only you can read"
+        return f"{self.file}, which only you can read"
 
     def forget(self, variable: str) -> None:
         """Remove what is kept under a name. Raises ConfigError if it is still there."""
@@ -153,11 +148,11 @@ class KeyStore:
 
     def _read(self) -> dict[str, str]:
         try:
-            found = tomllib.loads((read_private(self._file) or b"").decode())
+            found = tomllib.loads((read_private(self.file) or b"").decode())
         except UnsafeFile as error:
             raise ConfigError(f"{error}; {_UNUSED}") from error
         except (UnicodeDecodeError, tomllib.TOMLDecodeError) as error:
-            raise ConfigError(f"{self._file} is not a TOML file; {_UNUSED}") from error
+            raise ConfigError(f"{self.file} is not a TOML file; {_UNUSED}") from error
         return {name: value for name, value in found.items() if isinstance(value, str)}
 
     @contextmanager
@@ -168,16 +163,16 @@ class KeyStore:
         Values are printable ASCII, for which JSON's strings are TOML's.
         """
         try:
-            with locked(self._file.with_suffix(".lock")):
+            with locked(self.file.with_suffix(".lock")):
                 keys = self._read()
                 yield keys
                 text = "".join(
                     f"{name} = {json.dumps(value)}\n" for name, value in sorted(keys.items())
                 )
-                replace_private(self._file, text.encode())
+                replace_private(self.file, text.encode())
         except OSError as error:
             raise ConfigError(
-                f"{self._file} was not changed: it cannot be written to ({error.strerror})"
+                f"{self.file} was not changed: it cannot be written to ({error.strerror})"
             ) from error
 
 

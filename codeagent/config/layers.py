@@ -11,21 +11,16 @@ from typing import Any, get_args, get_origin
 
 from codeagent.config.checking import WrongValue, checked
 from codeagent.config.extensions import Extensions, all_extensions
-from codeagent.config.paths import PROJECT_FILE
+from codeagent.config.local_environment import PROJECT_FILE
 from codeagent.config.settings import (
-    ContextSettings,
-    ExperimentalSettings,
     ExtensionSettings,
     FileSettings,
     LimitSettings,
-    QueueSettings,
     RuleLayers,
     RuleSetting,
     RuleSettings,
     SandboxSettings,
-    Section,
     Settings,
-    ToolsetSettings,
 )
 from codeagent.core.dataclass import dataclass, field_types
 from codeagent.core.errors import ConfigError
@@ -44,18 +39,12 @@ ENVIRONMENT = {
     "CODEAGENT_SANDBOX_IMAGE": ("sandbox", "image"),
 }
 """Variables and the setting each one sets."""
-_SECTIONS: dict[str, type[Section]] = {
-    "limits": LimitSettings,
-    "context": ContextSettings,
-    "queue": QueueSettings,
-    "rules": RuleSettings,
-    "sandbox": SandboxSettings,
-    "toolsets": ToolsetSettings,
-    "experimental": ExperimentalSettings,
-    "extensions": ExtensionSettings,
-}
+_SECTIONS = frozenset(
+    name for name, kind in field_types(FileSettings).items() if is_dataclass(kind)
+) - {"network"}
+"""The settings that are tables of settings: layers add up in them key by key. `network` is one
+setting, which only the user's file has."""
 _PERMISSIONS: dict[str, Permission] = {"allow": "auto", "ask": "prompt", "deny": "deny"}
-_SAYS: dict[Permission, str] = {"auto": "allow", "prompt": "ask about", "deny": "deny"}
 _TIGHTENS = frozenset(
     {
         ("rules",),
@@ -129,20 +118,17 @@ def load_settings(
     user_file: Path,
     workspace: Path,
     decides: Decides,
-    extensions: Extensions | None = None,
 ) -> Settings:
     """Build one frozen value from all layers.
 
     `flags` has the shape of FileSettings and holds only what was given. Rules of all layers add up;
     the project's limits apply if they are lower, and its list of tools besides the user's.
-    `extensions` are those whose sections are read unless they are switched off; None: all. Raises
-    ConfigError naming file, line and key, and for a rule whose examples it does not bear out.
+    Raises ConfigError naming file, line and key, and for a rule whose examples it does not bear
+    out.
     """
     user, source = _read_user(user_file)
-    given = {
-        section: dict(value) if section in _SECTIONS else value for section, value in flags.items()
-    }
-    check = _Check(decides, _extensions_on(extensions or all_extensions(), given, user, source))
+    given = dict(flags)
+    check = _Check(decides, _extensions_on(all_extensions(), given, user, source))
     unused = _drop_unused(user, source, check.extensions)
     check(user, source)
     project = _read_project(workspace, check)
@@ -164,18 +150,17 @@ def load_settings(
         "user": user.get("rules", {}),
         "project": project.get("rules", {}),
     }
-    tables = {*_SECTIONS, *check.extensions.sections}
+    sections = {
+        name: resolved(kind) for name, kind in check.extensions.sections.items() if name in merged
+    }
+    tables = {*_SECTIONS, *(name for name, kind in sections.items() if not get_origin(kind))}
     merged["origins"] = {
         key: name
         for name, layer in layers
         for key in _set_in(layer, tables)
         if _is_set(merged, key)
     }
-    merged["sections"] = {
-        name: checked(resolved(kind), merged.pop(name))
-        for name, kind in check.extensions.sections.items()
-        if name in merged
-    }
+    merged["sections"] = {name: checked(kind, merged.pop(name)) for name, kind in sections.items()}
     return checked(Settings, merged | {"unused": unused})
 
 
@@ -211,7 +196,7 @@ def _extensions_on(
     """
     for layer, where in ((given, _Source(_COMMAND_LINE)), (user, source)):
         section = layer.get("extensions")
-        if not isinstance(section, dict) or "off" not in section:
+        if not isinstance(section, Mapping) or "off" not in section:
             continue
         try:
             off = checked(ExtensionSettings, section).off
@@ -361,18 +346,18 @@ def _try_rule(
         rule = Rule.parse(setting.rule, permission)
     except ConfigError as error:
         raise ConfigError(f"{source.at(path, setting.rule)}{error}") from error
-    word, end = _SAYS[permission], "; nothing was run: change the rule or the example"
-    for example in setting.matches:
-        if not decides(rule, example):
-            place = source.at(path, setting.rule, example)
-            raise ConfigError(
-                f"{place}rules.{name}: {rule} does not {word} {_shown(example)}, which it must{end}"
+    word = "ask about" if permission == "prompt" else name
+    for wanted, examples in ((True, setting.matches), (False, setting.never)):
+        for example in examples:
+            if decides(rule, example) == wanted:
+                continue
+            does, must = (
+                ("does not", "which it must") if wanted else ("would", "which it never may")
             )
-    for example in setting.never:
-        if decides(rule, example):
             place = source.at(path, setting.rule, example)
             raise ConfigError(
-                f"{place}rules.{name}: {rule} would {word} {_shown(example)}, which it never may{end}"
+                f"{place}rules.{name}: {rule} {does} {word} {_shown(example)}, {must}; "
+                "nothing was run: change the rule or the example"
             )
 
 

@@ -1,19 +1,22 @@
-"""Where a conversation happens: its folders, the environment variables and the kept keys."""
+"""Where a conversation happens: the folders of codeagent, the user and the project, the environment
+variables and the kept keys."""
 
 import os
 from collections.abc import Callable, Mapping
 from dataclasses import field
-from functools import cached_property
+from functools import cached_property, partial
 from hashlib import sha256
 from pathlib import Path
 
+import platformdirs
+
 from codeagent.config.kept import TrustFile
-from codeagent.config.keys import KeyStore
-from codeagent.config.paths import config_dir, state_dir
 from codeagent.core.dataclass import dataclass
 from codeagent.core.errors import ConfigError
 from codeagent.core.redact import Redactor
 from codeagent.disk.repository import OutsideGit, repository_of
+
+PROJECT_FILE = Path(".codeagent/config.toml")
 
 
 @dataclass(frozen=True)
@@ -50,7 +53,7 @@ class LocalEnvironment:
             workspace,
             state_dir(),
             dict(os.environ),
-            KeyStore(own).find,
+            partial(_find_key, own),
             own,
             trust_project=trust_project,
             accepted_image=accepted_image,
@@ -69,10 +72,20 @@ class LocalEnvironment:
         """The folder that keeps how models divided large toolsets."""
         return self.state_dir / "toolsets"
 
+    def secret(self, name: str) -> str | None:
+        """Return the value of a variable, or the key kept for it; blocks. Raises ConfigError."""
+        return self.environment.get(name) or self.find_key(name)
+
     @cached_property
     def redactor(self) -> Redactor:
         """Knows the environment's secrets, and every kept key that was used."""
         return Redactor(self.environment)
+
+
+def _find_key(own: Path, variable: str) -> str | None:
+    from codeagent.config.keys import KeyStore  # only if the environment has no key
+
+    return KeyStore(own).find(variable)
 
 
 def local_environment(workspace: LocalEnvironment | Path | str) -> LocalEnvironment:
@@ -90,18 +103,18 @@ class GitElsewhere:
     """A git directory outside the workspace, and what the user said about it."""
 
     git: OutsideGit
-    _book: TrustFile
+    _trust: TrustFile
 
     @property
     def answer(self) -> bool | None:
         """Whether commands may read it; None if the user was not asked yet. Raises ConfigError."""
-        if self._book.trusts(self.git.digest):
+        if self._trust.trusts(self.git.digest):
             return True
-        return False if self._book.trusts(self._refusal) else None
+        return False if self._trust.trusts(self._refusal) else None
 
     def keep(self, answer: bool) -> None:
         """Remember the answer. Raises ConfigError."""
-        self._book.trust(self.git.digest if answer else self._refusal)
+        self._trust.trust(self.git.digest if answer else self._refusal)
 
     @property
     def _refusal(self) -> str:
@@ -133,3 +146,19 @@ def active_environment(root: Path, environment: Mapping[str, str]) -> Path | Non
         return None
     folder, top = Path(given).resolve(), root.resolve()
     return folder if top in folder.parents and (folder / "pyvenv.cfg").is_file() else None
+
+
+def state_dir() -> Path:
+    """Return the folder of the sessions; on Linux `$XDG_STATE_HOME/codeagent`."""
+    return platformdirs.user_state_path("codeagent", appauthor=False)
+
+
+def config_dir() -> Path:
+    """Return the folder of what the user wrote or saved; on Linux `$XDG_CONFIG_HOME/codeagent`."""
+    return platformdirs.user_config_path("codeagent", appauthor=False)
+
+
+def user_config_file() -> Path:
+    """Return the user's own configuration file; on Linux
+    `$XDG_CONFIG_HOME/codeagent/config.toml`."""
+    return config_dir() / "config.toml"

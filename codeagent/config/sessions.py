@@ -30,10 +30,6 @@ def _say_nothing(text: str) -> None:
     """A slow start is not reported."""
 
 
-def _see_nothing(event: KnownEvent) -> None:
-    """Events are read elsewhere."""
-
-
 @dataclass(frozen=True)
 class Task:
     """What is to be done without a user, and within which limits.
@@ -103,7 +99,7 @@ class Sessions(Protocol):
         attended: bool = False,
         needs_sandbox: bool = False,
         tell: Callable[[str], None] = _say_nothing,
-        observer: Observer = _see_nothing,
+        observer: Observer | None = None,
         open_model: ModelOpener | None = None,
         group: "Group | None" = None,
     ) -> Session:

@@ -5,9 +5,9 @@ from dataclasses import field, fields
 from typing import Annotated, Any, ClassVar, Literal, TypeVar, get_args
 
 from codeagent.config.checking import AsGiven, above, as_given, at_least, at_most, filled, matching
-from codeagent.core.allow import checked_names
-from codeagent.core.dataclass import dataclass
-from codeagent.core.errors import ConfigError
+from codeagent.core.budget import as_seconds
+from codeagent.core.dataclass import dataclass, record
+from codeagent.core.patterns import checked_names
 from codeagent.core.policy import HookEvent, Mode, NetworkLevel, ToolHookEvent, tighter
 
 SectionT = TypeVar("SectionT")
@@ -23,15 +23,7 @@ StrategyText = Annotated[
 ]
 
 
-def _seconds(value: Any) -> Any:
-    if not isinstance(value, str):
-        return value
-    from codeagent.core.durations import as_seconds  # few configurations write a duration as text
-
-    return as_seconds(value)
-
-
-Seconds = Annotated[float, AsGiven(_seconds), above(0)]
+Seconds = Annotated[float, AsGiven(as_seconds), above(0)]
 """A number, or text such as `30s`."""
 
 
@@ -46,20 +38,13 @@ ConfiguredHost = Annotated[str, _check_host]
 Url = Annotated[str, matching(r"^https?://[^\s/]", "must begin with http:// or https://")]
 
 
-def _tool_names(names: tuple[str, ...]) -> tuple[str, ...]:
-    try:
-        return checked_names(names)
-    except ConfigError as error:
-        raise ValueError(str(error)) from error
-
-
 def _set_name(name: str) -> str:
     if re.fullmatch(r"[A-Za-z0-9_.-]{1,64}", name) is None:
         raise ValueError("the name of a toolset is 1 to 64 letters, digits, dots, _ or -")
     return name
 
 
-ToolNames = Annotated[tuple[str, ...], _tool_names]
+ToolNames = Annotated[tuple[str, ...], checked_names]
 """Names of tools, and patterns over names."""
 
 
@@ -69,7 +54,7 @@ class Section:
     __pydantic_config__: ClassVar[dict[str, str]] = {"extra": "forbid"}
 
 
-@dataclass(frozen=True, kw_only=True)
+@record
 class LimitSettings(Section):
     max_turns: PositiveInt = 200
     max_calls: PositiveInt = 1000
@@ -96,7 +81,7 @@ class LimitSettings(Section):
 LIMITS = tuple(each.name for each in fields(LimitSettings))
 
 
-@dataclass(frozen=True, kw_only=True)
+@record
 class ContextSettings(Section):
     """When an older part of the conversation gives way to a summary; see docs/how-to/context.md."""
 
@@ -111,7 +96,7 @@ class ContextSettings(Section):
     one."""
 
 
-@dataclass(frozen=True, kw_only=True)
+@record
 class QueueSettings(Section):
     """How many of the texts that you queue are delivered at one boundary; see
     docs/how-to/steer-and-stop.md."""
@@ -120,7 +105,7 @@ class QueueSettings(Section):
     follow_up: Literal["all", "one"] = "one"
 
 
-@dataclass(frozen=True, kw_only=True)
+@record
 class RuleSetting(Section):
     """One rule: its text, or a table that also says what it is for. The examples are tried when it
     is loaded."""
@@ -146,7 +131,7 @@ class RuleSetting(Section):
         return full if self.matches or self.never else self.rule
 
 
-@dataclass(frozen=True, kw_only=True)
+@record
 class RuleSettings(Section):
     """The rules of one place."""
 
@@ -155,7 +140,7 @@ class RuleSettings(Section):
     deny: tuple[RuleSetting, ...] = ()
 
 
-@dataclass(frozen=True, kw_only=True)
+@record
 class RuleLayers(Section):
     """The rules of every place; each field is the `RuleOrigin` they get."""
 
@@ -174,7 +159,7 @@ def _one_host(text: str) -> str:
     return text
 
 
-@dataclass(frozen=True, kw_only=True)
+@record
 class SandboxSettings(Section):
     kind: Literal["docker", "off"] = "docker"
     """`off` comes from the command line only."""
@@ -192,7 +177,7 @@ class SandboxSettings(Section):
     """What the package cache of one workspace may take on the disk; 0: there is none."""
 
 
-@dataclass(frozen=True, kw_only=True)
+@record
 class NetworkSettings(Section):
     """What commands with network access may reach beyond the public hosts; see
     docs/how-to/network.md."""
@@ -210,7 +195,7 @@ def _no_file_of_the_project(command: tuple[str, ...]) -> tuple[str, ...]:
     return command
 
 
-@dataclass(frozen=True, kw_only=True)
+@record
 class HookSettings(Section):
     """A program that is asked, or told, at one point of a session; see docs/how-to/hooks.md."""
 
@@ -230,7 +215,7 @@ class HookSettings(Section):
             raise ValueError(f"tools cannot be given for {self.event}")
 
 
-@dataclass(frozen=True, kw_only=True)
+@record
 class ToolsetGroupSetting(Section):
     """Some tools of one source as a set of their own: those that fit any of the names, tags and
     paths."""
@@ -249,7 +234,7 @@ class ToolsetGroupSetting(Section):
             raise ValueError("give tools, tags or paths")
 
 
-@dataclass(frozen=True, kw_only=True)
+@record
 class ToolsetSettings(Section):
     """Sets of further tools; see docs/how-to/toolsets.md."""
 
@@ -264,7 +249,7 @@ class ToolsetSettings(Section):
     """Further sets, by name."""
 
 
-@dataclass(frozen=True, kw_only=True)
+@record
 class ExperimentalSettings(Section):
     """What may still change, or go; all of it is off unless it is set."""
 
@@ -272,7 +257,7 @@ class ExperimentalSettings(Section):
     """Seconds after which a call that is still printing becomes a job; see docs/how-to/jobs.md."""
 
 
-@dataclass(frozen=True, kw_only=True)
+@record
 class PriceSetting(Section):
     """US dollars per million tokens."""
 
@@ -284,7 +269,7 @@ class PriceSetting(Section):
     """None: as `input`."""
 
 
-@dataclass(frozen=True, kw_only=True)
+@record
 class WebHosts(Section):
     """Of the section `web`, what every tool that makes web requests goes by."""
 
@@ -296,7 +281,7 @@ class WebHosts(Section):
     kept."""
 
 
-@dataclass(frozen=True, kw_only=True)
+@record
 class ExtensionSettings(Section):
     """Which extensions are there; see docs/how-to/extensions.md."""
 
@@ -305,9 +290,8 @@ class ExtensionSettings(Section):
 
 
 @dataclass(frozen=True, kw_only=True)
-class CommonSettings(Section):
-    """What a file and a run have in common: everything but the screen and the
-    shape of the rules."""
+class ModelSettings(Section):
+    """Which model is asked, and how."""
 
     model: Name | None = None
     api_base: Url | None = None
@@ -318,6 +302,13 @@ class CommonSettings(Section):
     wire: Literal["auto", "litellm"] = "auto"
     """`auto` sends requests straight to the providers that this works with, `litellm` all through
     litellm."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class CommonSettings(ModelSettings):
+    """What a file and a run have in common: everything but the screen and the
+    shape of the rules."""
+
     mode: Mode = "ask"
     strategy: StrategyText = "parallel"
     early_reads: bool = True

@@ -1,15 +1,11 @@
-"""Agents that an agent can give a task to: their definitions, and how a tool starts one."""
+"""The definitions of agents that an agent can give a task to."""
 
 from collections.abc import Callable, Mapping
 from dataclasses import field
-from typing import Protocol
 
 from codeagent.core.budget import Effort
-from codeagent.core.changes import Change
-from codeagent.core.checkpoints import Node
 from codeagent.core.dataclass import dataclass
 from codeagent.core.policy import Mode, NetworkLevel
-from codeagent.core.tool import ToolContext, ToolResult
 
 WORKTREES = "worktrees"
 """The folder in the state folder that the worktrees of agents are in."""
@@ -48,40 +44,6 @@ GENERAL = AgentDefinition("general", "any task, with your tools")
 """The built-in agent, which needs no file."""
 
 
-class Worktree(Protocol):
-    """The copy of the workspace that one agent works in."""
-
-    @property
-    def left_out(self) -> tuple[str, ...]:
-        """What `changed` could not compare, a phrase each, as in `Snapshot.left_out`."""
-
-    async def changed(self) -> tuple[str, ...]:
-        """Return the paths that were changed in it, in order. Raises CheckpointError."""
-
-    async def file(self, path: str) -> Change[Node]:
-        """Return the change of one of these files since the worktree was made, as it was when
-        `changed` looked. Raises CheckpointError."""
-
-    async def remove(self) -> None:
-        """Remove it from the disk; idempotent."""
-
-
 Check = Callable[[str], str]
 """Returns what is wrong with an agent's answer, so that the agent can repair it; empty if it is
 right."""
-
-
-class Agents(Protocol):
-    """The agents that the calls of one conversation can start."""
-
-    @property
-    def definitions(self) -> tuple[AgentDefinition, ...]:
-        """Sorted by name, those from files first."""
-
-    async def run(self, name: str, task: str, check: Check, context: ToolContext) -> ToolResult:
-        """Start a child, wait for its answer, and end it; it may repair an answer that fails the
-        check once.
-
-        Any other end is an error result. Raises NotFound for an unknown name, and Failed if no
-        child can be started.
-        """

@@ -1,10 +1,11 @@
-"""Events about a call before it runs, when it is planned, asked about and answered; and about hosts
-it asks for."""
+"""What the user is asked: about a call before it runs, from its plan to their answer; about hosts;
+and what the model wants to know."""
 
-from typing import ClassVar, Literal
+from typing import ClassVar, Literal, Protocol
 
-from codeagent.core.dataclass import dataclass
-from codeagent.core.display import DisplayBlock
+from codeagent.core.cancel import CancelToken
+from codeagent.core.dataclass import dataclass, record
+from codeagent.core.display import DisplayBlock, QuestionBlock
 from codeagent.core.json_types import BaseEvent, JsonForm
 from codeagent.core.policy import Answer, ApprovalSource, Permission
 
@@ -12,7 +13,7 @@ ASK_USER = "ask_user"
 """The tool with which the model asks the user."""
 
 
-@dataclass(frozen=True, kw_only=True, slots=True)
+@record
 class PlannedCall:
     call_id: str
     name: str
@@ -23,7 +24,7 @@ class PlannedCall:
     """Why, as a phrase."""
 
 
-@dataclass(frozen=True, kw_only=True, slots=True)
+@record
 class ApprovalRequested(BaseEvent):
     json_form: ClassVar[JsonForm] = JsonForm(omitted=("whose", "about", "follows"))
 
@@ -53,7 +54,7 @@ class ApprovalRequested(BaseEvent):
     decides."""
 
 
-@dataclass(frozen=True, kw_only=True, slots=True)
+@record
 class ApprovalResolved(BaseEvent):
     type: Literal["approval.resolved"] = "approval.resolved"
     approval_id: str
@@ -67,7 +68,7 @@ class ApprovalResolved(BaseEvent):
     """Whether the rule also holds in later sessions of this workspace."""
 
 
-@dataclass(frozen=True, kw_only=True, slots=True)
+@record
 class EffectsFound(BaseEvent):
     """What a command changed that was tried out; nothing of it is in the workspace yet."""
 
@@ -81,7 +82,7 @@ class EffectsFound(BaseEvent):
     """Paths that are never taken: protected ones, and those that somebody else changed."""
 
 
-@dataclass(frozen=True, kw_only=True, slots=True)
+@record
 class HostDecided(BaseEvent):
     """What became of a command's requests to a host that no card about hosts decided; once for each
     reason."""
@@ -96,3 +97,24 @@ class HostDecided(BaseEvent):
     reason: str
     rule: str = ""
     """The rule that decided."""
+
+
+@dataclass(frozen=True)
+class Reply:
+    """The user's reply to a question."""
+
+    answer: str | None
+    """None if they did not answer."""
+    why: str = ""
+    """Why not, if that is known."""
+
+
+class Asker(Protocol):
+    """Asks the user a question in the middle of a run."""
+
+    async def ask(self, call_id: str, question: QuestionBlock, token: CancelToken) -> Reply:
+        """Wait for the answer, which need not be one of the options, nor of the kinds of the form's
+        fields.
+
+        Raises RunCancelled.
+        """

@@ -7,7 +7,7 @@ from dataclasses import field, replace
 from typing import Literal
 
 from codeagent.core.approval_events import ApprovalRequested, ApprovalResolved, HostDecided
-from codeagent.core.dataclass import dataclass
+from codeagent.core.dataclass import dataclass, record
 from codeagent.core.display import QuestionBlock
 from codeagent.core.events import (
     BatchPlanned,
@@ -57,6 +57,11 @@ def audit(events: Iterable[KnownEvent | UnknownEvent]) -> tuple[CallRecord, ...]
     """List the calls in the order in which they were asked for, the user's own commands
     included."""
     rows: dict[str, CallRecord] = {}
+
+    def known(event: ToolStarted | ToolResultAdded) -> CallRecord:
+        row = rows.get(event.call_id)
+        return row or CallRecord(event.call_id, event.name, "", event.ts)
+
     for event in events:
         match event:
             case ToolCallAdded():
@@ -64,12 +69,10 @@ def audit(events: Iterable[KnownEvent | UnknownEvent]) -> tuple[CallRecord, ...]
                     event.call_id, event.name, event.arguments, event.ts
                 )
             case ToolStarted():
-                row = rows.get(event.call_id) or CallRecord(event.call_id, event.name, "", event.ts)
                 arguments = json.dumps(event.arguments, ensure_ascii=False)
-                rows[event.call_id] = replace(row, tool=event.name, arguments=arguments)
+                rows[event.call_id] = replace(known(event), tool=event.name, arguments=arguments)
             case ToolResultAdded():
-                row = rows.get(event.call_id) or CallRecord(event.call_id, event.name, "", event.ts)
-                rows[event.call_id] = _ended(row, event)
+                rows[event.call_id] = _ended(known(event), event)
             case JobStarted() if event.call_id in rows:
                 rows[event.call_id] = replace(rows[event.call_id], job=event.job_id)
             case JobFinished() if event.call_id in rows:
@@ -206,7 +209,12 @@ class _Reading:
 
     def call(
         self,
-        event: ToolCallAdded | ToolStarted | ApprovalRequested | ApprovalResolved | ToolResultAdded,
+        event: ToolCallAdded
+        | CallEdited
+        | ToolStarted
+        | ApprovalRequested
+        | ApprovalResolved
+        | ToolResultAdded,
     ) -> _Call:
         return self._calls.setdefault((event.agent, event.call_id), _Call())
 
@@ -217,7 +225,7 @@ class _Reading:
             call.reason = plan.reason
 
     def edited(self, event: CallEdited) -> None:
-        call = self._calls.setdefault((event.agent, event.call_id), _Call())
+        call = self.call(event)
         call.arguments = event.arguments
         call.target = event.target
         call.reason = "edited by the user"
@@ -332,7 +340,7 @@ def _all_of(arguments: str) -> str:
     return f"{command}\n({others})" if others else command
 
 
-@dataclass(frozen=True, kw_only=True, slots=True)
+@record
 class ToolStats:
     """Calls of one tool."""
 
@@ -343,7 +351,7 @@ class ToolStats:
     duration_ms: int = 0
 
 
-@dataclass(frozen=True, kw_only=True, slots=True)
+@record
 class SessionStats:
     """`total_duration_ms` is the sum over calls, including those that ran side by side."""
 

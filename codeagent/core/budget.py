@@ -1,7 +1,7 @@
-"""Budgets: what a user is willing to spend before they are asked again."""
+"""Budgets, what a user is willing to spend before they are asked again; and durations as text."""
 
 import re
-from typing import Literal
+from typing import Any, Literal
 
 from codeagent.core.dataclass import dataclass
 from codeagent.core.errors import ConfigError
@@ -89,3 +89,24 @@ class Budget:
                 return "1 batch"
             case _:
                 return f"{self.amount:g} {self.kind}"
+
+
+_UNITS = {"ms": 0.001, "s": 1.0, "m": 60.0, "h": 3600.0, "d": 86400.0}
+"""Seconds in each unit."""
+_ONE_DURATION = r"(\d{1,12}(?:\.\d{1,9})?)(ms|[smhd])"
+_PART = lazy_regex(_ONE_DURATION, re.ASCII)
+_WHOLE = lazy_regex(f"(?:{_ONE_DURATION})+", re.ASCII)
+
+
+def as_seconds(value: Any) -> Any:
+    """Return the seconds of a duration in text; anything else is returned as it is, for the caller
+    to check.
+
+    Raises ValueError for text that is not a duration.
+    """
+    if not isinstance(value, str):
+        return value
+    text = value.strip()
+    if _WHOLE.fullmatch(text) is None:
+        raise ValueError("write seconds as a number, or a duration such as 30s, 5m or 1h30m")
+    return sum(float(number) * _UNITS[unit] for number, unit in _PART.findall(text))

@@ -59,7 +59,7 @@ class FileChange:
 
 
 @dataclass(frozen=True)
-class Theirs:
+class OthersChanges:
     """The changes since a point that other sessions in the same workspace made."""
 
     kept: frozenset[str] = frozenset()
@@ -99,7 +99,9 @@ class Checkpoints(Protocol):
     async def node(self, snapshot: str | None, path: str) -> Node | None:
         """One file of a snapshot, or of the workspace as it is now; None if it does not exist."""
 
-    async def theirs(self, since: str, target: str, present: str, own: Collection[str]) -> Theirs:
+    async def theirs(
+        self, since: str, target: str, present: str, own: Collection[str]
+    ) -> OthersChanges:
         """Return which differences between two snapshots other sessions made.
 
         `since` is the moment of `target`; `own` are all moments of the conversation.

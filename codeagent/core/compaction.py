@@ -10,7 +10,7 @@ from dataclasses import replace
 from typing import ClassVar, Literal
 
 from codeagent.core.approval_events import ASK_USER
-from codeagent.core.dataclass import dataclass
+from codeagent.core.dataclass import record
 from codeagent.core.json_types import BaseEvent, JsonForm
 from codeagent.core.messages import (
     AssistantMessage,
@@ -35,7 +35,7 @@ _PER_IMAGE = 4_000
 """How many characters an image counts as: about 1,000 tokens."""
 
 
-@dataclass(frozen=True, kw_only=True, slots=True)
+@record
 class PrunedResult:
     """A long result that is cut to its beginning."""
 
@@ -44,7 +44,7 @@ class PrunedResult:
     """What replaces it; names the handle under which `output_read` finds all of it."""
 
 
-@dataclass(frozen=True, kw_only=True, slots=True)
+@record
 class MovedText:
     """Text of the user that did not fit into the window and was sent as a file instead."""
 
@@ -58,7 +58,7 @@ class MovedText:
     """How many messages, the user's and the answers to them, it replaces with one."""
 
 
-@dataclass(frozen=True, kw_only=True, slots=True)
+@record
 class ContextCompacted(BaseEvent):
     """From now on requests hold less of the conversation; all of it stays in the log."""
 

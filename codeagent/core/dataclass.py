@@ -10,9 +10,10 @@ is refused: `InitVar`, and fields with `init=False` or `hash`.
 import dataclasses
 from operator import attrgetter
 from reprlib import recursive_repr
-from typing import TYPE_CHECKING, Any, get_type_hints
+from typing import TYPE_CHECKING, Any, TypeVar, dataclass_transform, get_type_hints
 
-__all__ = ["dataclass", "field_types"]
+__all__ = ["dataclass", "field_types", "record"]
+KindT = TypeVar("KindT")
 
 if TYPE_CHECKING:
     from dataclasses import dataclass
@@ -57,6 +58,15 @@ else:
             return made
 
         return make if cls is None else make(cls)
+
+
+@dataclass_transform(
+    frozen_default=True, kw_only_default=True, field_specifiers=(dataclasses.field,)
+)
+def record(cls: type[KindT]) -> type[KindT]:
+    """Make the class a frozen dataclass with slots, its fields given by name, as events, messages,
+    settings and manifests are."""
+    return dataclass(frozen=True, kw_only=True, slots=True)(cls)
 
 
 def field_types(kind: Any) -> dict[str, Any]:

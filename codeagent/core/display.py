@@ -7,24 +7,24 @@ from collections.abc import Sequence
 from dataclasses import field
 from typing import Annotated, ClassVar, Literal
 
-from codeagent.core.dataclass import dataclass
+from codeagent.core.dataclass import dataclass, record
 from codeagent.core.json_types import WITH_MORE, JsonForm, JsonObject, OneOf
 from codeagent.core.sanitize import on_one_line
 
 
-@dataclass(frozen=True, kw_only=True, slots=True)
+@record
 class TextBlock:
     type: Literal["text"] = "text"
     text: str
 
 
-@dataclass(frozen=True, kw_only=True, slots=True)
+@record
 class MarkdownBlock:
     type: Literal["markdown"] = "markdown"
     text: str
 
 
-@dataclass(frozen=True, kw_only=True, slots=True)
+@record
 class DiffBlock:
     """A change to one file: its text before and after."""
 
@@ -37,7 +37,7 @@ class DiffBlock:
     """The file's line number (from 1) at which `before` and `after` begin."""
 
 
-@dataclass(frozen=True, kw_only=True, slots=True)
+@record
 class TerminalBlock:
     """A command and what it printed."""
 
@@ -47,13 +47,13 @@ class TerminalBlock:
     exit_code: int | None = None
 
 
-@dataclass(frozen=True, kw_only=True, slots=True)
+@record
 class FilesBlock:
     type: Literal["files"] = "files"
     paths: tuple[str, ...]
 
 
-@dataclass(frozen=True, kw_only=True, slots=True)
+@record
 class ImageBlock:
     type: Literal["image"] = "image"
     path: str
@@ -63,7 +63,7 @@ class ImageBlock:
 FieldKind = Literal["text", "integer", "number", "email", "uri", "date", "date-time"]
 
 
-@dataclass(frozen=True, kw_only=True, slots=True)
+@record
 class FormField:
     """A field of a form, see `core.forms`. The bounds limit a number, the length of a text, or the
     number of texts."""
@@ -84,7 +84,7 @@ class FormField:
     less_than: float | None = None
 
 
-@dataclass(frozen=True, kw_only=True, slots=True)
+@record
 class QuestionBlock:
     """A question to the user, with answers to choose from; they can always give another one.
 
@@ -100,7 +100,7 @@ class QuestionBlock:
     fields: tuple[FormField, ...] = ()
 
 
-@dataclass(frozen=True, kw_only=True, slots=True)
+@record
 class UnknownBlock:
     """A block from a newer version: kept unchanged, shown by its type."""
 
@@ -187,7 +187,10 @@ def matching(old: Sequence[str], new: Sequence[str]) -> list[Match]:
         found.append((last, end, tail))
         if first == last or begin == end:
             continue
-        anchors = _anchors(old, first, last, new, begin, end)
+        anchors = [
+            (first + left, begin + right)
+            for left, right in _anchors(old[first:last], new[begin:end])
+        ]
         for left, right in anchors:
             found.append((left, right, 1))
             open_ranges.append((first, left, begin, right))
@@ -204,16 +207,14 @@ def matching(old: Sequence[str], new: Sequence[str]) -> list[Match]:
     return sorted(match for match in found if match[2])
 
 
-def _anchors(
-    old: Sequence[str], first: int, last: int, new: Sequence[str], begin: int, end: int
-) -> list[tuple[int, int]]:
-    """Return the longest series of lines that are unique in both ranges and in the same order."""
-    once = {line for line, count in Counter(old[first:last]).items() if count == 1}
-    once &= {line for line, count in Counter(new[begin:end]).items() if count == 1}
+def _anchors(old: Sequence[str], new: Sequence[str]) -> list[tuple[int, int]]:
+    """Return the longest series of lines that are unique in both and in the same order."""
+    once = {line for line, count in Counter(old).items() if count == 1}
+    once &= {line for line, count in Counter(new).items() if count == 1}
     if not once:
         return []
-    places = {new[at]: at for at in range(begin, end) if new[at] in once}
-    pairs = [(at, places[old[at]]) for at in range(first, last) if old[at] in once]
+    places = {line: at for at, line in enumerate(new) if line in once}
+    pairs = [(at, places[line]) for at, line in enumerate(old) if line in once]
     ends: list[int] = []
     tops: list[int] = []
     before: list[int] = []

@@ -15,9 +15,11 @@ from codeagent.core.approval_events import (
     PlannedCall,
 )
 from codeagent.core.compaction import ContextCompacted
-from codeagent.core.dataclass import dataclass
+from codeagent.core.dataclass import record
 from codeagent.core.display import DisplayBlock
+from codeagent.core.jobs import TriggerEvent
 from codeagent.core.json_types import WITH_MORE, BaseEvent, JsonForm, JsonObject, OneOf
+from codeagent.core.memory import TodoChanged
 from codeagent.core.messages import (
     AssistantMessage,
     ContentPart,
@@ -30,14 +32,12 @@ from codeagent.core.messages import (
 )
 from codeagent.core.notices import AnyNotice, NoticeLevel, TypedNotice
 from codeagent.core.policy import ApprovalSource, Mode
-from codeagent.core.todo import TodoChanged
-from codeagent.core.triggers import TriggerEvent
 
 _TOLD_SOURCES = 5
 RunReason = Literal["done", "failed", "limit", "denied", "interrupted"]
 
 
-@dataclass(frozen=True, kw_only=True, slots=True)
+@record
 class RunStarted(BaseEvent):
     json_form: ClassVar[JsonForm] = JsonForm(omitted=("server",))
 
@@ -53,7 +53,7 @@ class RunStarted(BaseEvent):
     """The host that the model's requests go to; empty if it sends none, and in older logs."""
 
 
-@dataclass(frozen=True, kw_only=True, slots=True)
+@record
 class RunFinished(BaseEvent):
     type: Literal["run.finished"] = "run.finished"
     reason: RunReason
@@ -66,14 +66,14 @@ class RunFinished(BaseEvent):
     duration_ms: int
 
 
-@dataclass(frozen=True, kw_only=True, slots=True)
+@record
 class TurnStarted(BaseEvent):
     type: Literal["turn.started"] = "turn.started"
     turn: int
     """From 1, within the run."""
 
 
-@dataclass(frozen=True, kw_only=True, slots=True)
+@record
 class TurnFinished(BaseEvent):
     type: Literal["turn.finished"] = "turn.finished"
     turn: int
@@ -81,7 +81,7 @@ class TurnFinished(BaseEvent):
     usage: Usage
 
 
-@dataclass(frozen=True, kw_only=True, slots=True)
+@record
 class MessageAdded(BaseEvent):
     """A user or assistant message; tool messages are made from `tool.result`."""
 
@@ -89,21 +89,21 @@ class MessageAdded(BaseEvent):
     message: Annotated[UserMessage | AssistantMessage, OneOf("role")]
 
 
-@dataclass(frozen=True, kw_only=True, slots=True)
+@record
 class TextDelta(BaseEvent):
     durable: ClassVar[bool] = False
     type: Literal["text.delta"] = "text.delta"
     text: str
 
 
-@dataclass(frozen=True, kw_only=True, slots=True)
+@record
 class ReasoningDelta(BaseEvent):
     durable: ClassVar[bool] = False
     type: Literal["reasoning.delta"] = "reasoning.delta"
     text: str
 
 
-@dataclass(frozen=True, kw_only=True, slots=True)
+@record
 class ToolCallDelta(BaseEvent):
     """A piece of a call's arguments came in the stream; `tool.call` has them whole, if the answer
     is not discarded.
@@ -119,7 +119,7 @@ class ToolCallDelta(BaseEvent):
     """A further piece of the arguments, as the model writes them."""
 
 
-@dataclass(frozen=True, kw_only=True, slots=True)
+@record
 class ToolCallAdded(BaseEvent):
     """A call's block closed in the stream. A call that only reads may begin before `message.added`
     and `batch.planned`.
@@ -134,7 +134,7 @@ class ToolCallAdded(BaseEvent):
     arguments: str
 
 
-@dataclass(frozen=True, kw_only=True, slots=True)
+@record
 class ProviderToolUsed(BaseEvent):
     """The provider used one of its own tools while answering; nothing ran on this machine."""
 
@@ -167,7 +167,7 @@ class ProviderToolUsed(BaseEvent):
         return "\n".join((head + printed, *sources, *images, *files, *failed))
 
 
-@dataclass(frozen=True, kw_only=True, slots=True)
+@record
 class BatchPlanned(BaseEvent):
     type: Literal["batch.planned"] = "batch.planned"
     batch: int
@@ -175,7 +175,7 @@ class BatchPlanned(BaseEvent):
     calls: tuple[PlannedCall, ...]
 
 
-@dataclass(frozen=True, kw_only=True, slots=True)
+@record
 class BatchFinished(BaseEvent):
     """The boundary: the point where a user can step in."""
 
@@ -186,7 +186,7 @@ class BatchFinished(BaseEvent):
     duration_ms: int
 
 
-@dataclass(frozen=True, kw_only=True, slots=True)
+@record
 class SteerQueued(BaseEvent):
     type: Literal["steer.queued"] = "steer.queued"
     id: str
@@ -194,7 +194,7 @@ class SteerQueued(BaseEvent):
     text: str
 
 
-@dataclass(frozen=True, kw_only=True, slots=True)
+@record
 class SteerDelivered(BaseEvent):
     """The text left its queue; unless `taken_back`, a user message follows."""
 
@@ -204,7 +204,7 @@ class SteerDelivered(BaseEvent):
     taken_back: bool = False
 
 
-@dataclass(frozen=True, kw_only=True, slots=True)
+@record
 class ToolStarted(BaseEvent):
     type: Literal["tool.started"] = "tool.started"
     call_id: str
@@ -213,7 +213,7 @@ class ToolStarted(BaseEvent):
     arguments: JsonObject
 
 
-@dataclass(frozen=True, kw_only=True, slots=True)
+@record
 class ToolUpdated(BaseEvent):
     durable: ClassVar[bool] = False
     type: Literal["tool.updated"] = "tool.updated"
@@ -224,7 +224,7 @@ class ToolUpdated(BaseEvent):
     stream: OutputStream = "output"
 
 
-@dataclass(frozen=True, kw_only=True, slots=True)
+@record
 class ToolProgress(BaseEvent):
     durable: ClassVar[bool] = False
     type: Literal["tool.progress"] = "tool.progress"
@@ -233,7 +233,7 @@ class ToolProgress(BaseEvent):
     text: str
 
 
-@dataclass(frozen=True, kw_only=True, slots=True)
+@record
 class ToolFinished(BaseEvent):
     type: Literal["tool.finished"] = "tool.finished"
     call_id: str
@@ -242,7 +242,7 @@ class ToolFinished(BaseEvent):
     duration_ms: int
 
 
-@dataclass(frozen=True, kw_only=True, slots=True)
+@record
 class ToolResultAdded(BaseEvent):
     """The one result of a call, executed or not; it becomes the tool message."""
 
@@ -265,7 +265,7 @@ class ToolResultAdded(BaseEvent):
     child_session: str | None = None
 
 
-@dataclass(frozen=True, kw_only=True, slots=True)
+@record
 class JobStarted(BaseEvent):
     """A call continues in the background; its `tool.result` is the placeholder that names the
     job."""
@@ -281,7 +281,7 @@ class JobStarted(BaseEvent):
     takes_input: bool = False
 
 
-@dataclass(frozen=True, kw_only=True, slots=True)
+@record
 class JobUpdated(BaseEvent):
     durable: ClassVar[bool] = False
     type: Literal["job.updated"] = "job.updated"
@@ -291,7 +291,7 @@ class JobUpdated(BaseEvent):
     stream: OutputStream = "output"
 
 
-@dataclass(frozen=True, kw_only=True, slots=True)
+@record
 class JobFinished(BaseEvent):
     """A job has ended; the model is told once, by a message that is a pure function of this."""
 
@@ -312,7 +312,7 @@ class JobFinished(BaseEvent):
     duration_ms: int = 0
 
 
-@dataclass(frozen=True, kw_only=True, slots=True)
+@record
 class CheckpointCreated(BaseEvent):
     """A snapshot of the workspace and a mark in the conversation; `checkpoint.restored` goes back
     to either."""
@@ -335,7 +335,7 @@ class CheckpointCreated(BaseEvent):
     """Its entry in the store's record of which session changed what."""
 
 
-@dataclass(frozen=True, kw_only=True, slots=True)
+@record
 class CheckpointRestored(BaseEvent):
     """The files, or the conversation, are as they were at the checkpoint."""
 
@@ -352,14 +352,14 @@ class CheckpointRestored(BaseEvent):
     """Id of the checkpoint taken just before, to which `redo` leads."""
 
 
-@dataclass(frozen=True, kw_only=True, slots=True)
+@record
 class LimitReached(BaseEvent):
     type: Literal["limit.reached"] = "limit.reached"
     limit: str
     maximum: float
 
 
-@dataclass(frozen=True, kw_only=True, slots=True)
+@record
 class Notice(BaseEvent):
     """Something a user should know; `code` is stable, `text` is for reading."""
 
@@ -370,7 +370,7 @@ class Notice(BaseEvent):
     data: JsonObject = field(default_factory=dict)
 
 
-@dataclass(frozen=True, kw_only=True, slots=True)
+@record
 class UnknownEvent(BaseEvent):
     """An event from a newer version: kept, passed on, never interpreted."""
 

@@ -6,7 +6,7 @@ from dataclasses import field
 from importlib import import_module
 from typing import Any, Literal, Protocol, TypeVar
 
-from codeagent.core.dataclass import dataclass
+from codeagent.core.dataclass import dataclass, record
 
 SectionT = TypeVar("SectionT")
 Reference = str
@@ -26,7 +26,7 @@ class Sections(Protocol):
         """Return what the section holds; `kind()` if it was not given."""
 
 
-@dataclass(frozen=True, kw_only=True)
+@record
 class OfferedSet:
     """A set of tools that `[toolsets] offer` lets the model turn on, and `use` turns on from the
     start."""
@@ -48,9 +48,10 @@ class OfferedSet:
     """It is also there beside other sets if the extension has files."""
 
 
-@dataclass(frozen=True, kw_only=True)
+@record
 class FileKind:
-    """Files that bring tools or agents, in folders of the user and of a project."""
+    """Files that bring tools or agents, in folders of the user and of a project; several kinds may
+    share a folder."""
 
     suffixes: tuple[str, ...]
     own: str
@@ -58,10 +59,18 @@ class FileKind:
     project: tuple[tuple[str, ...], ...]
     """The folders of a project, each as its parts."""
     make: Reference
-    """Of a function that makes the `tools.folders.ToolLoader`, called if there is such a file."""
+    """Of a function from `LoaderNeeds` to a ToolLoader (`codeagent.tools.folders`), called at
+    each such file."""
+    brings: Literal["tools", "agents"] = "tools"
+    look: Reference = ""
+    """Of a function from a ToolFile to the names of its tools and their problems, which runs
+    nothing of it; empty if loading the file runs nothing either."""
+    packages: Reference = ""
+    """Of a function from an OutputStore and the entry points of the group `codeagent.tools` to what
+    these load: tools that installed packages bring instead of files."""
 
 
-@dataclass(frozen=True, kw_only=True)
+@record
 class Subcommand:
     """`codeagent NAME`, or an action of another command: `codeagent OF NAME`."""
 
@@ -113,7 +122,7 @@ CommandGroup = Literal["conversation", "model and money", "screen", "about"]
 """The headings of /help."""
 
 
-@dataclass(frozen=True, kw_only=True)
+@record
 class SlashCommand:
     """`/NAME` on the screen."""
 
@@ -135,7 +144,7 @@ class SlashCommand:
     """It waits until there is a conversation."""
 
 
-@dataclass(frozen=True, kw_only=True)
+@record
 class PageKey:
     """A key of an extension's page."""
 
@@ -149,7 +158,7 @@ class PageKey:
     """It makes something run, so Enter or Space alone never triggers it."""
 
 
-@dataclass(frozen=True, kw_only=True)
+@record
 class PageKeys:
     """The keys of an extension's page: one scope of the key sheet and of `keys.yaml`."""
 
@@ -161,7 +170,7 @@ class PageKeys:
     """The scope that it follows in the key sheet; if empty, it is the last."""
 
 
-@dataclass(frozen=True, kw_only=True)
+@record
 class OnScreen:
     """What an extension adds to the screen."""
 
@@ -175,23 +184,7 @@ class OnScreen:
     `codeagent.tui.reduce.AgentCards`."""
 
 
-@dataclass(frozen=True, kw_only=True)
-class FileLoader:
-    """A kind of tool file."""
-
-    suffixes: tuple[str, ...]
-    make: Reference
-    """Of a function from `LoaderNeeds` to a ToolLoader (`codeagent.tools.folders`), called at
-    the first such file."""
-    look: Reference = ""
-    """Of a function from a ToolFile to the names of its tools and their problems, which runs
-    nothing of it; empty if loading the file runs nothing either."""
-    packages: Reference = ""
-    """Of a function from an OutputStore and the entry points of the group `codeagent.tools` to what
-    these load: tools that installed packages bring instead of files."""
-
-
-@dataclass(frozen=True, kw_only=True)
+@record
 class RunOption:
     """An option of `codeagent run` for work other than a prompt, or for what such work needs."""
 
@@ -211,7 +204,7 @@ class RunOption:
     """The error if it is given without an option that names the work."""
 
 
-@dataclass(frozen=True, kw_only=True)
+@record
 class InConversations:
     """What an extension adds to each conversation."""
 
@@ -229,7 +222,7 @@ class InConversations:
     and turn them on; called once there is a set."""
 
 
-@dataclass(frozen=True, kw_only=True)
+@record
 class InFolders:
     """What an extension keeps in folders of the user, of a project and of the state."""
 
@@ -248,17 +241,15 @@ class InFolders:
     does for a file of its kind, and returns the exit code; None for a file of another kind. It
     blocks."""
     kinds: tuple[FileKind, ...] = ()
-    loaders: tuple[FileLoader, ...] = ()
-    """Of the files in the folders for tools."""
     prompts: Reference = ""
-    """Of a function from a `LocalEnvironment` to a `core.recipes.RecipeBook`: prompts that the user
+    """Of a function from a `LocalEnvironment` to a `core.recipes.Recipes`: prompts that the user
     runs by name."""
     leftovers: Mapping[str, Reference] = field(default_factory=dict)
     """For a folder below that of the state: a function that removes from it what a crash left, and
     is called, if there is such a folder, before a session is opened."""
 
 
-@dataclass(frozen=True, kw_only=True)
+@record
 class Extension:
     """The manifest of an extension. Every part is optional, and costs nothing until it is used.
 
@@ -279,7 +270,7 @@ class Extension:
     and small files only; it starts nothing and waits for nothing, as `ToolSource.start` does."""
     models: Reference = ""
     """Of a function from a `Model` that was opened, what is known of its server
-    (`llm.learned.Learned`) and the settings (`Sections`) to the `Model` that is asked in its
+    (`llm.learned.ServerKnowledge`) and the settings (`Sections`) to the `Model` that is asked in its
     place."""
     at_provider: Reference = ""
     """Of a function from the settings to `llm.provider_tools.ProviderTools`: how requests declare

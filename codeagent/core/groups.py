@@ -1,9 +1,8 @@
 """Groups: agents that work side by side and send each other messages until none has anything to
 do."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from dataclasses import field
-from typing import Protocol
 
 from codeagent.core.agents import AgentDefinition
 from codeagent.core.channels import ChannelKind
@@ -44,22 +43,3 @@ class Group:
     """Keyed by the field names of `agent.limits.Limits`; the use of all members counts together."""
     most_messages: int = 200
     most_agents: int = 10
-
-
-class Nodes(Protocol):
-    """The agents of a running group, for the tool that adds another."""
-
-    async def add(
-        self,
-        adder: str,
-        name: str,
-        prompt: str,
-        task: str,
-        tools: Sequence[str] | None,
-        channels: Sequence[str],
-    ) -> None:
-        """Add an agent that begins with the task, with at most the tools, the mode and the limits
-        of its adder.
-
-        If `tools` is None, it gets those of its adder. Raises ToolError if it cannot be added.
-        """

@@ -14,7 +14,7 @@ from codeagent.core.events import (
     RunStarted,
     UnknownEvent,
 )
-from codeagent.core.todo import TodoChanged, TodoItem
+from codeagent.core.memory import TodoChanged, TodoItem
 
 T = TypeVar("T")
 PROMPT = "prompt"

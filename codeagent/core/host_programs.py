@@ -1,5 +1,8 @@
-"""Starts every program that runs on this machine itself: the table of them all, their limits, and
+"""Starts every program that runs on this machine itself: the rows of them all, their limits, and
 their end with us.
+
+Which program a row is, where it starts and what else limits it are in the table of
+docs/explanation/host-programs.md.
 
 A limit is set on a program right after its start, not before: to do that in the child makes a start
 ten times as expensive, and a wrapper program twice (docs/explanation/host-programs.md has the
@@ -47,223 +50,31 @@ class HostProgram:
     """One kind of program that runs on this machine, and what holds for it."""
 
     name: str
-    modules: tuple[str, ...]
-    """Those that start it, below `codeagent`."""
-    found: str
-    """Which program it is, and where it is looked for."""
-    folder: str
-    environment: str
     memory: int | None
     """Bytes of memory of its own that each of its processes may have; None: no limit."""
-    bounds: str
-    """What else limits it: time, output."""
-    ends: Ends
+    ends: Ends = "ended"
     """When this process is killed: ended with all it started, told that its terminal hung up, or
     left running."""
 
 
-_PATH = "on `PATH`, in absolute folders outside the workspace"
-_OWN_GIT = "git's own variables; no configuration of the user, the system or the repository"
-SEARCH = HostProgram(
-    "search",
-    ("tools.ripgrep",),
-    f"`rg` installed with codeagent, else {_PATH}",
-    "the workspace, by its descriptor: `rg` reads no configuration and loads no code",
-    "`LC_ALL` only",
-    _GIB,
-    "files up to 16 MiB, 60 s; stops at the last match that is shown",
-    "ended",
-)
-GIT_STATUS = HostProgram(
-    "git status",
-    ("workspace.git_status",),
-    f"`git` {_PATH}",
-    "an empty git directory of ours; the workspace is only its work tree",
-    _OWN_GIT,
-    2 * _GIB,
-    "5 s; its output is counted, not kept",
-    "ended",
-)
-GIT_CHECKPOINTS = HostProgram(
-    "git for checkpoints",
-    ("workspace.snapshots.store", "workspace.snapshots.coverage"),
-    f"`git` {_PATH}",
-    "the store of the checkpoints, outside the workspace",
-    f"{_OWN_GIT}; the user's only to read `core.excludesFile`",
-    2 * _GIB,
-    "files up to 20 MiB, 2 GiB in all; 20 s to read the index",
-    "ended",
-)
-GIT_COMMIT = HostProgram(
-    "git for commits",
-    ("workspace.git",),
-    f"`git` {_PATH}",
-    "the workspace, because git takes paths relative to it; the git directory is ours",
-    _OWN_GIT,
-    2 * _GIB,
-    "60 s; files up to 100 MiB",
-    "ended",
-)
-COMMIT_HOOKS = HostProgram(
-    "git hooks of the repository",
-    ("workspace.commits",),
-    f"`git` {_PATH}, then the repository's own hooks; only with `commit_hooks`",
-    "the top of the repository, as git runs hooks: they are its code, and you allowed them",
-    "yours without git's variables, as from your shell",
-    4 * _GIB,
-    "300 s for each",
-    "ended",
-)
-SERVER = HostProgram(
-    "MCP server on the machine",
-    ("sandbox.programs",),
-    f"{_PATH}, or the absolute path in your configuration",
-    "an empty folder of its own; the workspace only if its configuration says so",
-    "a minimal one without folders of the workspace, and the variables of its configuration",
-    4 * _GIB,
-    "the size of a message",
-    "ended",
-)
-HOOK = HostProgram(
-    "hook",
-    ("agent.hooks.command",),
-    f"{_PATH}, or the absolute path in your configuration",
-    "`/`; the workspace only with `in_workspace`",
-    "a minimal one without folders of the workspace, `CODEAGENT_WORKSPACE`, and the `variables` that you name",
-    4 * _GIB,
-    "10 s, 1 MiB of output",
-    "ended",
-)
-COMMAND = HostProgram(
-    "command without a sandbox",
-    ("sandbox.host",),
-    f"`bash` {_PATH}",
-    "the workspace: you approved the command, and it means files there",
-    "yours without secrets",
-    4 * _GIB,
-    "the time limit of the call; what is left running after its end stays",
-    "ended",
-)
-EDITOR = HostProgram(
-    "editor",
-    ("tui.parts.external_editor",),
-    f"`$VISUAL` or `$EDITOR`: {_PATH}, or an absolute path",
-    "the folder that you started codeagent in, like its terminal",
-    "yours: it is the program that you use in this terminal",
-    None,
-    "none",
-    "hung up",
-)
-BROWSER = HostProgram(
-    "browser",
-    ("extensions.mcp.browser",),
-    f"`$BROWSER`, `xdg-open` or `open`: {_PATH}, or an absolute path",
-    "`/`",
-    "yours: it is the browser that you use",
-    None,
-    "none",
-    "left",
-)
-CREDENTIALS = HostProgram(
-    "Docker's credential helper",
-    ("sandbox.credentials",),
-    f"`docker-credential-NAME` as `~/.docker/config.json` names it, {_PATH}",
-    "`/`",
-    "yours: it asks your own key store",
-    _GIB,
-    "60 s",
-    "ended",
-)
-PAGE_CONVERTER = HostProgram(
-    "converter of web pages",
-    ("extensions.web.markdown",),
-    "this Python",
-    "`/`",
-    "a minimal one, and where Python finds its modules",
-    _GIB,
-    "20 s of processor time",
-    "ended",
-)
-IMAGE_BUILD = HostProgram(
-    "image build from packages",
-    ("sandbox.image",),
-    f"`debootstrap` and `tar` {_PATH}; only for `codeagent sandbox build --offline`",
-    "`/`",
-    "a minimal one, and the proxy's variables",
-    4 * _GIB,
-    "none: you see each step",
-    "ended",
-)
-NEW_REPOSITORY = HostProgram(
-    "git for a new repository",
-    ("commands.demo",),
-    f"`git` {_PATH}",
-    "the new folder, which codeagent has just filled itself",
-    "a minimal one without git's variables and configuration",
-    2 * _GIB,
-    "600 s",
-    "ended",
-)
-VERSION = HostProgram(
-    "`--version`",
-    ("commands.doctor",),
-    f"`git` and `rg` {_PATH}",
-    "`/`",
-    "`LC_ALL` only",
-    _GIB,
-    "10 s",
-    "ended",
-)
-WATCHDOG_PROCESS = HostProgram(
-    "watchdog of these programs",
-    ("core.watchdog",),
-    "`/bin/sh`, which becomes this Python with its own library only",
-    "`/`",
-    "empty",
-    None,
-    "10 s after the end of codeagent",
-    "left",
-)
-THAWING = HostProgram(
-    "watchdog of a freeze",
-    ("sandbox.thaw",),
-    "this Python, with its own library only",
-    "`/`",
-    "empty",
-    _GIB,
-    "none: it waits for codeagent to end, and ends then",
-    "left",
-)
-ID_MAPPING = HostProgram(
-    "mounts with mapped ids",
-    ("sandbox.work_user",),
-    "this Python, with its own library only; only as root, for a workspace that belongs to root",
-    "`/`",
-    "empty",
-    _GIB,
-    "none: it waits until the container has started or codeagent ends, and ends then",
-    "left",
-)
-HOST_PROGRAMS = (
-    SEARCH,
-    GIT_STATUS,
-    GIT_CHECKPOINTS,
-    GIT_COMMIT,
-    COMMIT_HOOKS,
-    SERVER,
-    HOOK,
-    COMMAND,
-    EDITOR,
-    BROWSER,
-    CREDENTIALS,
-    PAGE_CONVERTER,
-    IMAGE_BUILD,
-    NEW_REPOSITORY,
-    VERSION,
-    WATCHDOG_PROCESS,
-    THAWING,
-    ID_MAPPING,
-)
+SEARCH = HostProgram("search", _GIB)
+GIT_STATUS = HostProgram("git status", 2 * _GIB)
+GIT_CHECKPOINTS = HostProgram("git for checkpoints", 2 * _GIB)
+GIT_COMMIT = HostProgram("git for commits", 2 * _GIB)
+COMMIT_HOOKS = HostProgram("git hooks of the repository", 4 * _GIB)
+SERVER = HostProgram("MCP server on the machine", 4 * _GIB)
+HOOK = HostProgram("hook", 4 * _GIB)
+COMMAND = HostProgram("command without a sandbox", 4 * _GIB)
+EDITOR = HostProgram("editor", None, "hung up")
+BROWSER = HostProgram("browser", None, "left")
+CREDENTIALS = HostProgram("Docker's credential helper", _GIB)
+PAGE_CONVERTER = HostProgram("converter of web pages", _GIB)
+IMAGE_BUILD = HostProgram("image build from packages", 4 * _GIB)
+NEW_REPOSITORY = HostProgram("git for a new repository", 2 * _GIB)
+VERSION = HostProgram("`--version`", _GIB)
+WATCHDOG_PROCESS = HostProgram("watchdog of these programs", None, "left")
+THAWING = HostProgram("watchdog of a freeze", _GIB, "left")
+ID_MAPPING = HostProgram("mounts with mapped ids", _GIB, "left")
 WATCHDOG = Watchdog()
 
 

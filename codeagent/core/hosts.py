@@ -76,10 +76,14 @@ class HostRule:
     def is_any(self) -> bool:
         return not self.name
 
+    @property
+    def ports(self) -> tuple[int, ...]:
+        return WEB_PORTS if self.port is None else (self.port,)
+
     def matches(self, name: str, port: int) -> bool:
         """Whether the rule matches `name`, as returned by `host_name`. An address is matched only
         by a rule for it."""
-        if not (port in WEB_PORTS if self.port is None else port == self.port):
+        if port not in self.ports:
             return False
         if self.is_any or self.below:
             return not is_address(name) and (self.is_any or name.endswith(f".{self.name}"))
@@ -87,8 +91,7 @@ class HostRule:
 
     def covers(self, other: "HostRule") -> bool:
         """Whether this rule allows everything that `other` allows."""
-        ports = WEB_PORTS if other.port is None else (other.port,)
-        if not all(port in WEB_PORTS if self.port is None else port == self.port for port in ports):
+        if not set(other.ports) <= set(self.ports):
             return False
         if self.is_any:
             return not is_address(other.name)

@@ -1,11 +1,11 @@
-"""Jobs, the calls that run in the background: what starts, reads and stops them."""
+"""What continues beside the conversation: jobs, the calls that run in the background, and
+triggers."""
 
-from typing import TYPE_CHECKING, Literal, Protocol
+from typing import Literal, Protocol
 
-from codeagent.core.dataclass import dataclass
-
-if TYPE_CHECKING:
-    from codeagent.core.ports import OutputPage  # the first frame shows jobs and needs no ports
+from codeagent.core.dataclass import dataclass, record
+from codeagent.core.json_types import BaseEvent
+from codeagent.core.memory import OutputPage
 
 JobStatus = Literal["running", "done", "failed", "stopped", "lost", "waiting"]
 """done: it ended well. failed: it ended with an error. stopped: by the model or the user, or with
@@ -52,7 +52,7 @@ class EndedJob:
     tail: str = ""
 
 
-class JobBook(Protocol):
+class SessionJobs(Protocol):
     """The jobs of one session, including those of an earlier process (`lost`)."""
 
     def jobs(self) -> tuple[Job, ...]:
@@ -65,7 +65,7 @@ class JobBook(Protocol):
         """Wait for at most `timeout` seconds until the job has ended, and return it. Raises
         KeyError."""
 
-    def read(self, job_id: str, offset: int | None, lines: int) -> "OutputPage":
+    def read(self, job_id: str, offset: int | None, lines: int) -> OutputPage:
         """Read `lines` lines of its output from line `offset` (from 1); None: the last ones. May
         block on a file.
 
@@ -85,3 +85,69 @@ class JobBook(Protocol):
 
     def send(self, job_id: str, text: str) -> bool:
         """Send it text; False if it accepts none, or has ended. Raises KeyError."""
+
+
+TriggerKind = Literal["timer", "schedule", "file"]
+
+
+@record
+class Trigger:
+    """A trigger as it is now."""
+
+    id: str
+    """`trigger-1`, `trigger-2`, …: unique within the session."""
+    kind: TriggerKind
+    when: str
+    """`once`, `every 60 s`, the words of a schedule, or the pattern of the files."""
+    prompt: str
+    """What the model wants to be told when it fires."""
+    at_most: int
+    """How often it fires at most."""
+    every: float | None = None
+    """Seconds between two firings; None if it is not a repeating timer."""
+    due: float | None = None
+    """When it fires next, in seconds since the epoch; None for watched files."""
+    fired: int = 0
+    mark: str = ""
+    """A hash of the files at the last look."""
+
+    @property
+    def title(self) -> str:
+        """Describe it in one line."""
+        return f"{self.kind} {self.when}: {self.prompt}"
+
+    @property
+    def over(self) -> bool:
+        """Whether it has fired for the last time."""
+        return self.fired >= self.at_most or (
+            self.kind in ("timer", "schedule") and self.due is None
+        )
+
+
+@record
+class TriggerAdded(BaseEvent):
+    type: Literal["trigger.added"] = "trigger.added"
+    trigger: Trigger
+
+
+@record
+class TriggerFired(BaseEvent):
+    """A trigger fired, between turns; the model is told in a note that is a pure function of this
+    event."""
+
+    type: Literal["trigger.fired"] = "trigger.fired"
+    trigger: Trigger
+    """As it is afterwards."""
+    what: str
+    """What happened, as a phrase; empty if it was just due."""
+
+
+@record
+class TriggerStopped(BaseEvent):
+    type: Literal["trigger.stopped"] = "trigger.stopped"
+    trigger: Trigger
+    """As it is afterwards: `at_most` is how often it fired."""
+    by: Literal["agent", "user"]
+
+
+TriggerEvent = TriggerAdded | TriggerFired | TriggerStopped

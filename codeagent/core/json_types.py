@@ -2,7 +2,7 @@
 field.
 
 The vocabulary consists of plain dataclasses. Where JSON is read, pydantic's `TypeAdapter` uses
-these same dataclasses; nothing here imports it before that. `core.json_writing` writes them.
+these same dataclasses; nothing here imports it before that. `core.event_json` writes them.
 """
 
 from collections.abc import Callable, Collection, Mapping, Sequence
@@ -10,7 +10,7 @@ from dataclasses import fields, is_dataclass
 from functools import partial
 from typing import TYPE_CHECKING, Any, ClassVar, get_args
 
-from codeagent.core.dataclass import dataclass
+from codeagent.core.dataclass import dataclass, record
 
 if TYPE_CHECKING:
     JsonValue = None | bool | int | float | str | Sequence["JsonValue"] | Mapping[str, "JsonValue"]
@@ -27,7 +27,7 @@ _OTHER = "other"
 _MORE = "more"
 
 
-@dataclass(frozen=True, kw_only=True, slots=True)
+@record
 class BaseEvent:
     """The envelope of every event. Whoever makes an event leaves it out; the emitter fills it
     in."""
@@ -59,12 +59,11 @@ class JsonForm:
     """The field whose items are written beside the other fields."""
 
     def applied(self, whole: dict[str, Any]) -> dict[str, Any]:
-        """Return the JSON of an instance from that with one key for each field."""
+        """Return the JSON of an instance from that with one key for each field; the form has
+        `inner` or `spread`."""
         if self.spread:
             beside: dict[str, Any] = whole[self.spread]
             return {key: item for key, item in whole.items() if key != self.spread} | beside
-        if not self.inner:
-            return whole
         own = {key: item for key, item in whole.items() if key not in self.outside}
         return {key: item for key, item in whole.items() if key in self.outside} | {self.inner: own}
 

@@ -1,20 +1,20 @@
 """What the model sees: user, assistant and tool messages, and the rule that every call has exactly
 one result."""
 
-from collections.abc import Sequence
-from typing import Annotated, ClassVar, Literal, get_args
+from collections.abc import Awaitable, Generator, Sequence
+from typing import Annotated, Any, ClassVar, Literal, get_args
 
-from codeagent.core.dataclass import dataclass
+from codeagent.core.dataclass import record
 from codeagent.core.json_types import JsonForm, JsonObject, OneOf
 
 
-@dataclass(frozen=True, kw_only=True, slots=True)
+@record
 class TextPart:
     type: Literal["text"] = "text"
     text: str
 
 
-@dataclass(frozen=True, kw_only=True, slots=True)
+@record
 class ImagePart:
     type: Literal["image"] = "image"
     media_type: str
@@ -25,7 +25,7 @@ class ImagePart:
 ContentPart = Annotated[TextPart | ImagePart, OneOf("type")]
 
 
-@dataclass(frozen=True, kw_only=True, slots=True)
+@record
 class Thinking:
     """One block of the model's reasoning, sent back to its provider unchanged."""
 
@@ -35,7 +35,7 @@ class Thinking:
     """The opaque data of a block whose text the provider withholds."""
 
 
-@dataclass(frozen=True, kw_only=True, slots=True)
+@record
 class ToolCall:
     """A call as the model asked for it."""
 
@@ -46,7 +46,7 @@ class ToolCall:
     """Raw text of the arguments: JSON, or whatever the model produced instead."""
 
 
-@dataclass(frozen=True, kw_only=True, slots=True)
+@record
 class WebSource:
     """A page that the provider found or cited."""
 
@@ -54,7 +54,7 @@ class WebSource:
     url: str
 
 
-@dataclass(frozen=True, kw_only=True, slots=True)
+@record
 class ProviderContent:
     """The items of an answer in which the provider used its own tools; they are sent back
     unchanged."""
@@ -85,7 +85,7 @@ class ProviderContent:
         return self.begun - self.results
 
 
-@dataclass(frozen=True, kw_only=True, slots=True)
+@record
 class Usage:
     """Tokens and cost of one or more requests.
 
@@ -124,7 +124,7 @@ UserSource = Literal["prompt", "steer", "interrupt", "follow_up", "note"]
 StopReason = Literal["end", "tool_calls", "length", "content_filter", "cut", "paused"]
 
 
-@dataclass(frozen=True, kw_only=True, slots=True)
+@record
 class UserMessage:
     role: Literal["user"] = "user"
     content: tuple[ContentPart, ...]
@@ -136,7 +136,7 @@ class UserMessage:
         return cls(content=(TextPart(text=text),), source=source)
 
 
-@dataclass(frozen=True, kw_only=True, slots=True)
+@record
 class AssistantMessage:
     json_form: ClassVar[JsonForm] = JsonForm(omitted=("provider_content",))
 
@@ -151,7 +151,7 @@ class AssistantMessage:
     provider_content: ProviderContent | None = None
 
 
-@dataclass(frozen=True, kw_only=True, slots=True)
+@record
 class ToolMessage:
     role: Literal["tool"] = "tool"
     call_id: str
@@ -177,7 +177,7 @@ OutputStream = Literal["output", "stdout", "stderr"]
 STREAMS: tuple[OutputStream, ...] = get_args(OutputStream)
 
 
-@dataclass(frozen=True, kw_only=True, slots=True)
+@record
 class ErrorInfo:
     """Why a call did not succeed."""
 
@@ -273,3 +273,31 @@ def transcript_problems(messages: Sequence[Message]) -> list[str]:
     check = TranscriptCheck()
     problems = [problem for message in messages for problem in check.read(message)]
     return problems + check.unanswered()
+
+
+class Done:
+    """Returned by a callback that has already done its work: awaiting it returns at once."""
+
+    def __await__(self) -> Generator[Any, None, None]:
+        yield from ()
+
+
+DONE = Done()
+
+
+def require_text(what: str, text: object) -> None:
+    """Raises TypeError: a tool may be user-defined, and pass anything."""
+    if not isinstance(text, str):
+        raise TypeError(f"{what} takes text, not {type(text).__name__}")
+
+
+def require_update(text: object, stream: object) -> None:
+    """Raises TypeError, ValueError for what `on_update` does not take."""
+    require_text("on_update", text)
+    if stream not in STREAMS:
+        raise ValueError(f"stream is one of {', '.join(STREAMS)}, not {stream!r}")
+
+
+def ignored(*_: object) -> Awaitable[None]:
+    """The `on_update` and `on_progress` of a call that nobody watches."""
+    return DONE

@@ -4,7 +4,7 @@ from collections.abc import AsyncIterator, Callable
 from typing import Literal, Protocol
 
 from codeagent.core.budget import Effort
-from codeagent.core.dataclass import dataclass
+from codeagent.core.dataclass import dataclass, record
 from codeagent.core.messages import AssistantMessage, ImagePart, Message, ToolCall, Usage, WebSource
 from codeagent.core.tool import ToolDefinition
 
@@ -68,7 +68,7 @@ class Heartbeat:
     """Something arrived that is not shown; the stream is alive."""
 
 
-@dataclass(frozen=True, kw_only=True)
+@record
 class ProviderUse:
     """The provider used one of its own tools, on its own machines. All texts are safe for a
     terminal."""

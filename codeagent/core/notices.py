@@ -10,7 +10,7 @@ from typing import Any, ClassVar, Literal
 
 from codeagent.core.budget import Effort
 from codeagent.core.compaction import CompactionCause
-from codeagent.core.dataclass import dataclass
+from codeagent.core.dataclass import record
 from codeagent.core.json_types import BaseEvent, JsonForm, kept_in
 from codeagent.core.messages import Usage
 from codeagent.core.policy import Mode, NetworkLevel, Permission
@@ -28,7 +28,7 @@ IN_DATA = JsonForm(
 """For typed notices: their own fields are in `data`."""
 
 
-@dataclass(frozen=True, kw_only=True, slots=True)
+@record
 class TypedNotice(BaseEvent):
     """The common part: `code` is stable, `text` is for reading, and the other fields are the `data`
     in JSON."""
@@ -45,7 +45,7 @@ class TypedNotice(BaseEvent):
         return kept_in("data", kind, handler(kind), outside=TypedNotice)
 
 
-@dataclass(frozen=True, kw_only=True, slots=True)
+@record
 class ModeChanged(TypedNotice):
     """The mode changed: what is asked about from the next call on."""
 
@@ -53,7 +53,7 @@ class ModeChanged(TypedNotice):
     mode: Mode
 
 
-@dataclass(frozen=True, kw_only=True, slots=True)
+@record
 class NetworkChanged(TypedNotice):
     """The network level changed: what commands with network access may reach from now on."""
 
@@ -61,7 +61,7 @@ class NetworkChanged(TypedNotice):
     network: NetworkLevel
 
 
-@dataclass(frozen=True, kw_only=True, slots=True)
+@record
 class ModelChanged(TypedNotice):
     """Requests go to another model, or with another effort, from now on."""
 
@@ -72,7 +72,7 @@ class ModelChanged(TypedNotice):
     """None: as the provider has it."""
 
 
-@dataclass(frozen=True, kw_only=True, slots=True)
+@record
 class ModelRetried(TypedNotice):
     """The request failed and is sent again: what was streamed of its answer is replaced by the next
     attempt."""
@@ -90,7 +90,7 @@ class ModelRetried(TypedNotice):
     """How many are made at most; 0 if that is unknown, and in older logs."""
 
 
-@dataclass(frozen=True, kw_only=True, slots=True)
+@record
 class ModelFellBack(TypedNotice):
     """The model was given up and another one answers from now on; what was streamed of the answer
     is discarded."""
@@ -105,7 +105,7 @@ class ModelFellBack(TypedNotice):
     logs."""
 
 
-@dataclass(frozen=True, kw_only=True, slots=True)
+@record
 class BudgetChanged(TypedNotice):
     """The user set or removed a budget."""
 
@@ -115,7 +115,7 @@ class BudgetChanged(TypedNotice):
     left: str
 
 
-@dataclass(frozen=True, kw_only=True, slots=True)
+@record
 class StepModeChanged(TypedNotice):
     """The run pauses before every batch, or stops doing so."""
 
@@ -123,7 +123,7 @@ class StepModeChanged(TypedNotice):
     on: bool
 
 
-@dataclass(frozen=True, kw_only=True, slots=True)
+@record
 class QueueOrdered(TypedNotice):
     """The user put the queued texts in another order."""
 
@@ -132,7 +132,7 @@ class QueueOrdered(TypedNotice):
     """Ids of the queued texts, the next one first."""
 
 
-@dataclass(frozen=True, kw_only=True, slots=True)
+@record
 class CallEdited(TypedNotice):
     """The user changed the arguments of a call before it ran."""
 
@@ -147,14 +147,14 @@ class CallEdited(TypedNotice):
     """Why, as a phrase."""
 
 
-@dataclass(frozen=True, kw_only=True, slots=True)
+@record
 class RunPausing(TypedNotice):
     """The run will pause at the next boundary."""
 
     code: Literal["run.pausing"] = "run.pausing"
 
 
-@dataclass(frozen=True, kw_only=True, slots=True)
+@record
 class RunPaused(TypedNotice):
     """The run waits at a boundary for the user."""
 
@@ -166,14 +166,14 @@ class RunPaused(TypedNotice):
     """Ids of the waiting calls; empty before a request to the model."""
 
 
-@dataclass(frozen=True, kw_only=True, slots=True)
+@record
 class RunResumed(TypedNotice):
     """The run continues, or does not have to pause after all."""
 
     code: Literal["run.resumed"] = "run.resumed"
 
 
-@dataclass(frozen=True, kw_only=True, slots=True)
+@record
 class RunStopped(TypedNotice):
     """What stopping the run did; `run.finished` follows."""
 
@@ -192,7 +192,7 @@ class RunStopped(TypedNotice):
     """Jobs that keep running; missing in logs of old versions."""
 
 
-@dataclass(frozen=True, kw_only=True, slots=True)
+@record
 class RunNotBegun(TypedNotice):
     """A hook denied the prompt, so no run began."""
 
@@ -201,7 +201,7 @@ class RunNotBegun(TypedNotice):
     prompt: str
 
 
-@dataclass(frozen=True, kw_only=True, slots=True)
+@record
 class JobListens(TypedNotice):
     """A program in the sandbox listens on a port."""
 
@@ -211,7 +211,7 @@ class JobListens(TypedNotice):
     port: int
 
 
-@dataclass(frozen=True, kw_only=True, slots=True)
+@record
 class SessionNotSaved(TypedNotice):
     """The end of the run could not be written to the log."""
 
@@ -219,7 +219,7 @@ class SessionNotSaved(TypedNotice):
     code: Literal["session.write"] = "session.write"
 
 
-@dataclass(frozen=True, kw_only=True, slots=True)
+@record
 class ActFailed(TypedNotice):
     """An act was begun and failed, and nobody was waiting for it."""
 
@@ -229,7 +229,7 @@ class ActFailed(TypedNotice):
     """Its name in `core.acts`."""
 
 
-@dataclass(frozen=True, kw_only=True, slots=True)
+@record
 class AgentStarted(TypedNotice):
     """A call started a child; logged by the parent and, as the first event, by the child."""
 
@@ -242,7 +242,7 @@ class AgentStarted(TypedNotice):
     parent_session: str
 
 
-@dataclass(frozen=True, kw_only=True, slots=True)
+@record
 class MessageReceived(TypedNotice):
     """Another agent sent a message; the model is told in a note that is a pure function of this
     event."""
@@ -258,7 +258,7 @@ class MessageReceived(TypedNotice):
     """Id of the message that it answers."""
 
 
-@dataclass(frozen=True, kw_only=True, slots=True)
+@record
 class RecipeStepBegun(TypedNotice):
     """The next run is a step of a recipe."""
 
@@ -275,7 +275,7 @@ class RecipeStepBegun(TypedNotice):
     """What applies to this run only; the mode in its `run.started` is the session's."""
 
 
-@dataclass(frozen=True, kw_only=True, slots=True)
+@record
 class RecipeStopped(TypedNotice):
     """A recipe ended before its last step was done."""
 
@@ -291,7 +291,7 @@ class RecipeStopped(TypedNotice):
     """Why the step's run could not begin; None: its `run.finished` says how it ended."""
 
 
-@dataclass(frozen=True, kw_only=True, slots=True)
+@record
 class TextRead(TypedNotice):
     """The model reads what others wrote with its next request; emitted once for each of them."""
 
@@ -300,7 +300,7 @@ class TextRead(TypedNotice):
     """Who they are: see `core.policy.ApprovalKey.answered_by`."""
 
 
-@dataclass(frozen=True, kw_only=True, slots=True)
+@record
 class CompactionBegun(TypedNotice):
     """The conversation is being summarized; `compaction.failed` or `context.compacted` follows."""
 
@@ -308,7 +308,7 @@ class CompactionBegun(TypedNotice):
     cause: CompactionCause
 
 
-@dataclass(frozen=True, kw_only=True, slots=True)
+@record
 class SummaryWritten(TypedNotice):
     """The model answered with a summary; it has not replaced anything yet."""
 
@@ -322,7 +322,7 @@ class SummaryWritten(TypedNotice):
     """Messages."""
 
 
-@dataclass(frozen=True, kw_only=True, slots=True)
+@record
 class CompactionFailed(TypedNotice):
     """A compaction failed; the conversation is unchanged."""
 
@@ -331,7 +331,7 @@ class CompactionFailed(TypedNotice):
     cause: CompactionCause
 
 
-@dataclass(frozen=True, kw_only=True, slots=True)
+@record
 class PinsChanged(TypedNotice):
     """The lines that every compaction keeps have changed; the model is told of a new one in a
     note."""
@@ -343,7 +343,7 @@ class PinsChanged(TypedNotice):
     """The new line; empty if one was removed."""
 
 
-@dataclass(frozen=True, kw_only=True, slots=True)
+@record
 class ToolsetChosen(TypedNotice):
     """The user turned a toolset on or off, or some of its tools."""
 

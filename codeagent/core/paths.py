@@ -6,7 +6,7 @@ from collections.abc import Iterable
 from functools import lru_cache
 
 from codeagent.core import host_files
-from codeagent.core.errors import ProtectedPath
+from codeagent.core.errors import ProtectedPath, WorkspaceError
 from codeagent.core.lazy_regex import lazy_regex
 from codeagent.core.sanitize import spelled
 
@@ -86,6 +86,15 @@ def refuse_protected(path: str) -> None:
     """Raise ProtectedPath if no tool may write to the path."""
     if (part := protected_part(path)) is not None:
         raise ProtectedPath(f"{path} is protected: no tool writes to {part}; nothing was written")
+
+
+def refuse_hidden_secret(asked: str, resolved: str) -> None:
+    """Raise WorkspaceError if a link with a harmless name leads to a file of secrets."""
+    reason = secret_reason(resolved)
+    if reason is not None and secret_reason(asked) is None:
+        raise WorkspaceError(
+            f"{spelled(asked)} is a link, and {reason}; ask for {spelled(resolved)} by its own name"
+        )
 
 
 def _plain(path: str) -> list[str]:

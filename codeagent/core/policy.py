@@ -1,7 +1,7 @@
 """Who may do what without being asked: a pure function of call, rules and mode."""
 
 import re
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import field, replace
 from functools import partial
 from typing import Literal, Protocol
@@ -17,6 +17,9 @@ Permission = Literal["auto", "prompt", "deny"]
 Effect = Literal["nothing", "files", "anything"]
 Mode = Literal["ask", "accept-edits", "plan", "auto"]
 _NARROWEST_FIRST: tuple[Mode, ...] = ("plan", "ask", "accept-edits", "auto")
+Reads = Literal["no", "if asked", "freely"]
+"""`freely`: it is asked about only if `Policy.ask_reads` is set. `if asked`: it only reads, so it
+needs no checkpoint, but is asked about anyway, as on this machine."""
 NetworkLevel = Literal["none", "allow-list", "ask", "open"]
 """What a command with network access may reach: nothing; the hosts that rules allow; also those
 that the user allows when asked; every public host."""
@@ -85,12 +88,8 @@ class ApprovalKey:
     sensitive: str | None = None
     """Why the user is asked even if the mode would not ask: shown with the question. For a path,
     only a rule that names it exactly answers in their place."""
-    reads_only: bool = False
-    """Whether all of it only reads if it runs confined: asked about only if `Policy.ask_reads` is
-    set."""
-    leaves_files: bool = False
-    """Whether all of it only reads but is asked about anyway, as on this machine: it needs no
-    checkpoint."""
+    reads: Reads = "no"
+    """Whether all of it only reads if it runs confined."""
     reading: frozenset[str] = frozenset()
     """Those of `parts` that only read: then an allowing rule for the others is enough."""
     network: bool = False
@@ -136,6 +135,12 @@ class ApprovalKey:
     def doubts(self) -> tuple[str, ...]:
         """Return the texts for which such a rule asks if it could match one."""
         return self._said((*(run for run in self.runs if HOLE in run), *self.perhaps))
+
+    def as_calls(self, tool: str) -> Iterator[tuple[str, "ApprovalKey"]]:
+        """Yield the call of this tool, and the calls of other tools that it takes the place of."""
+        yield tool, self
+        for call in self.does:
+            yield call.tool, call.key
 
     def _said(self, texts: tuple[str, ...]) -> tuple[str, ...]:
         return (*texts, *(NETWORK + text for text in texts)) if self.network else texts
@@ -226,7 +231,7 @@ Objection = Callable[[Rule], str | None]
 """Returns why an answer must not become this rule, as a phrase; None if it may."""
 
 
-class RuleBook(Protocol):
+class KeptRules(Protocol):
     """The rules a user keeps for a workspace beyond one session; methods may block on a small
     file."""
 
@@ -309,10 +314,8 @@ class Policy:
         if key.host and (reach := self.reach(key.host)).permission == "deny":
             return reach
         stopping = self._stopping(tool, key)
-        for rule in _having("deny", stopping):
-            return Verdict("deny", "rule", f"denied by the rule {rule}", str(rule))
-        for rule in _having("prompt", stopping):
-            return Verdict("prompt", "rule", f"the rule {rule} asks", str(rule))
+        for rule in (*_having("deny", stopping), *_having("prompt", stopping)):
+            return _by_rule(rule)
         if (doubt := self._doubt(tool, key)) is not None:
             return doubt
         rules = _having("auto", [rule for rule in self.rules if rule.covers(tool)])
@@ -385,13 +388,13 @@ class Policy:
             if rule.reaches(host) or (rule.pattern is None and rule.covers(HOSTS))
         ]
         for rule in _having("deny", about):
-            return Verdict("deny", "rule", f"denied by the rule {rule}", str(rule))
+            return _by_rule(rule)
         asking = next(iter(_having("prompt", about)), None)
         allowed = next((rule for rule in _having("auto", about) if rule.tool == HOSTS), None)
         if asking is not None and self.network != "allow-list":
-            return Verdict("prompt", "rule", f"the rule {asking} asks", str(asking))
+            return _by_rule(asking)
         if allowed is not None and asking is None:
-            return Verdict("auto", "rule", f"allowed by the rule {allowed}", str(allowed))
+            return _by_rule(allowed)
         match self.network:
             case "open":
                 return Verdict("auto", "auto", "the network is open")
@@ -406,7 +409,7 @@ class Policy:
         """Return the rules that match the call or what it does; a denying one without a pattern
         matches everything."""
         found = []
-        for name, one in ((tool, key), *((call.tool, call.key) for call in key.does)):
+        for name, one in key.as_calls(tool):
             for rule in self.rules:
                 whole = rule.pattern is None and rule.permission == "deny"
                 if rule.covers(name) and (
@@ -418,7 +421,7 @@ class Policy:
     def _doubt(self, tool: str, key: ApprovalKey) -> Verdict | None:
         """Return why a rule that denies or asks might match what cannot be seen of the call; None
         if none might."""
-        for name, one in ((tool, key), *((call.tool, call.key) for call in key.does)):
+        for name, one in key.as_calls(tool):
             for rule in self.rules:
                 if rule.permission == "auto" or rule.pattern is None or not rule.covers(name):
                     continue
@@ -436,7 +439,7 @@ class Policy:
         if key.network:
             rules = [rule for rule in rules if (rule.pattern or "").startswith(NETWORK)]
         if (bare := next((rule for rule in rules if rule.pattern is None), None)) is not None:
-            return Verdict("auto", "rule", f"allowed by the rule {bare}", str(bare))
+            return _by_rule(bare)
         free = frozenset() if self.ask_reads else key.reading
         said = NETWORK if key.network else ""
         matched = [_first(rules, said + part, key.kind) for part in key.parts if part not in free]
@@ -452,7 +455,7 @@ class Policy:
             return Verdict("prompt", "auto", key.sensitive)
         if default == "auto":
             return Verdict("auto", "auto", "this tool needs no question")
-        if key.reads_only and not self.ask_reads:
+        if key.reads == "freely" and not self.ask_reads:
             return Verdict("auto", "auto", "it only reads, in the sandbox")
         if self.mode == "auto" or (self.mode == "accept-edits" and effect == "files"):
             return Verdict("auto", "auto", f"the mode {self.mode} does not ask")
@@ -475,6 +478,13 @@ def _runs_only(key: ApprovalKey) -> bool:
     if any(runs_by_folder(part) or secret_reason(part) for part in key.parts):
         return False
     return key.sensitive in map(host_reason, key.parts)
+
+
+def _by_rule(rule: Rule) -> Verdict:
+    """Judge as the rule says."""
+    words = {"deny": "denied by the rule {}", "prompt": "the rule {} asks"}
+    reason = words.get(rule.permission, "allowed by the rule {}").format(rule)
+    return Verdict(rule.permission, "rule", reason, str(rule))
 
 
 def _having(permission: Permission, rules: list[Rule]) -> list[Rule]:

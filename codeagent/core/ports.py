@@ -1,5 +1,5 @@
-"""The ports through which tools reach the world; real ones are beside their library, fakes in
-tests."""
+"""The two places that tools work in, the workspace and the sandbox; real ones are beside their
+library, fakes in tests."""
 
 from collections.abc import AsyncIterator, Awaitable, Callable, Iterator, Mapping, Sequence
 from contextlib import AbstractAsyncContextManager
@@ -7,12 +7,11 @@ from dataclasses import field
 from pathlib import Path
 from typing import TYPE_CHECKING, BinaryIO, Literal, Protocol
 
-from codeagent.core.cancel import CancelToken
 from codeagent.core.changes import Change
 from codeagent.core.checkpoints import Node
 from codeagent.core.dataclass import dataclass
-from codeagent.core.display import QuestionBlock
 from codeagent.core.messages import OutputStream
+from codeagent.core.patterns import IgnoreRules
 
 if TYPE_CHECKING:  # brings ipaddress, which most conversations do without
     from codeagent.core.effects import Trial
@@ -39,22 +38,6 @@ class DirEntry:
     link_target: str | None = None
 
 
-class IgnoreRules(Protocol):
-    """What `.gitignore`, `.ignore` and `.git/info/exclude` leave out, read once for one walk of the
-    tree.
-
-    Ask about a directory before its entries: a path inside an ignored directory is ignored.
-    """
-
-    @property
-    def from_above(self) -> bool:
-        """Whether ignore files above the root count, because the root is a folder of a
-        repository."""
-
-    def ignored(self, path: str, directory: bool) -> bool:
-        """`path` is relative to the root. Unreadable ignore files count as empty."""
-
-
 class Workspace(Protocol):
     """The files below a root directory that is opened once at start.
 
@@ -73,11 +56,11 @@ class Workspace(Protocol):
         Raises OutsideWorkspace for a path that is lexically outside, or holds a NUL.
         """
 
-    def resolve(self, path: str) -> str:
+    def resolve(self, path: str, *, reading: bool = True) -> str:
         """Return where the path leads after every link inside the workspace, relative to the root.
 
         The last part need not exist. The answer may be outdated at once: open it again beneath the
-        root.
+        root. For `reading` a link with a harmless name must not lead to a file of secrets.
         """
 
     def check(self) -> None:
@@ -97,8 +80,8 @@ class Workspace(Protocol):
         """Look at a file or folder; links inside the workspace are followed. Raises MissingPath."""
 
     def open(self, path: str) -> BinaryIO:
-        """Open a regular file for reading, never blocking on a FIFO. Raises MissingPath,
-        NotAFile."""
+        """Open a regular file for reading, never blocking on a FIFO, nor a file of secrets that a
+        link with a harmless name leads to. Raises MissingPath, NotAFile."""
 
     def entries(self, path: str) -> Iterator[DirEntry]:
         """List a directory, links not followed, in byte order of the names."""
@@ -112,48 +95,6 @@ class Workspace(Protocol):
         changes are taken back. Raises ContentChanged if a state does not fit, PartlyChanged if what
         was made could not be taken back, ProtectedPath.
         """
-
-
-class OutputSink(Protocol):
-    """Stores the full text of one call's output as it comes."""
-
-    @property
-    def handle(self) -> str:
-        """The handle for `output_read`."""
-
-    def write(self, text: str) -> None:
-        """Append; past the store's cap the text is counted and dropped."""
-
-    def flush(self) -> None:
-        """Make what was written so far readable, even after this process has ended."""
-
-    def close(self) -> None:
-        """Close it; an output that was never written to leaves nothing behind."""
-
-
-@dataclass(frozen=True)
-class OutputPage:
-    lines: tuple[str, ...]
-    first: int
-    """Number of the first line, from 1."""
-    total: int
-    """Lines in the whole output."""
-    dropped_bytes: int
-    """Bytes past the store's cap, which were dropped."""
-
-
-class OutputStore(Protocol):
-    """Keeps outputs that are too long for the model's context, and images, as
-    files."""
-
-    def create(self, call_id: str) -> OutputSink: ...
-
-    def read(self, handle: str, offset: int, lines: int) -> OutputPage:
-        """Lines from `offset` (from 1). Raises KeyError for an unknown handle."""
-
-    def handles(self) -> tuple[str, ...]: ...
-
-    def keep_image(self, suffix: str, data: bytes) -> str: ...
 
 
 @dataclass(frozen=True)
@@ -322,6 +263,10 @@ class Sandbox(RunsCommands, Protocol):
     async def start(self, on_progress: Callable[[str], None]) -> SandboxInfo:
         """Make it ready, once; later calls return at once. Raises SandboxUnavailable."""
 
+    @property
+    def is_ready(self) -> bool:
+        """Whether `ready` would return at once."""
+
     async def ready(self) -> None:
         """Return once commands can run; only from then on `exposed` is known. Raises
         SandboxUnavailable."""
@@ -333,8 +278,11 @@ class Sandbox(RunsCommands, Protocol):
 
     @property
     def untried(self) -> str:
-        """Why commands cannot be tried out, as a phrase; empty if they can. Known once it is
-        `ready`."""
+        """Why commands cannot be tried out, as a phrase; empty if they can. Known once
+        `prepare_trials` has returned."""
+
+    async def prepare_trials(self) -> None:
+        """Find out whether commands can be tried out, once. Raises nothing."""
 
     async def finish_landings(self) -> tuple[str, ...]:
         """Finish taking what commands of ended processes had changed in this workspace; return a
@@ -367,124 +315,3 @@ class Sandbox(RunsCommands, Protocol):
 
     async def close(self) -> None:
         """Stop everything and remove it; idempotent."""
-
-
-@dataclass(frozen=True)
-class Reply:
-    """The user's reply to a question."""
-
-    answer: str | None
-    """None if they did not answer."""
-    why: str = ""
-    """Why not, if that is known."""
-
-
-class Asker(Protocol):
-    """Asks the user a question in the middle of a run."""
-
-    async def ask(self, call_id: str, question: QuestionBlock, token: CancelToken) -> Reply:
-        """Wait for the answer, which need not be one of the options, nor of the kinds of the form's
-        fields.
-
-        Raises RunCancelled.
-        """
-
-
-@dataclass(frozen=True)
-class Skill:
-    """A folder with a `SKILL.md`, as it is listed; hidden characters are escaped."""
-
-    name: str
-    """`[A-Za-z0-9][A-Za-z0-9_-]{0,63}`, unique."""
-    description: str
-    """One line: what it is about and when to use it."""
-    place: Literal["user", "project"]
-    where: str
-    """Path of its SKILL.md, relative to the workspace, or absolute."""
-
-
-@dataclass(frozen=True)
-class SkillText:
-    """The text of a skill, read on demand."""
-
-    text: str
-    """Markdown without its front matter, or the text of one of the files; hidden characters are
-    escaped."""
-    files: tuple[str, ...] = ()
-    """The other files: for a project's skill relative to the workspace, for a user's relative to
-    its folder."""
-
-
-class Skills(Protocol):
-    """The skills that exist, the user's before the project's, each sorted by name."""
-
-    @property
-    def listed(self) -> tuple[Skill, ...]: ...
-
-    def read(self, name: str, file: str | None = None) -> SkillText:
-        """The body of a skill, or a text file of a user's skill, as it is on disk now; blocks.
-
-        Raises KeyError for an unknown skill, WorkspaceError if the file is missing, leads
-        elsewhere, or is not text.
-        """
-
-
-@dataclass(frozen=True)
-class Hit:
-    session: str
-    at: float
-    """Seconds since the epoch."""
-    what: Literal["prompt", "answer", "command"]
-    snippet: str
-    """One line around the first match; hidden characters are escaped."""
-
-
-@dataclass(frozen=True)
-class Found:
-    hits: tuple[Hit, ...]
-    """The newest first."""
-    sessions: int
-    """How many sessions of this workspace were searched."""
-    complete: bool
-    """False if older sessions were left out, because enough was found or it took too long."""
-
-
-class Memory(Protocol):
-    def search(self, words: tuple[str, ...], limit: int) -> Found:
-        """Find the prompts, answers and commands with all the words, ignoring case. Blocks for a
-        bounded time."""
-
-
-@dataclass(frozen=True)
-class Note:
-    key: str
-    size: int
-    """Characters of its value."""
-
-
-class Scratchpad(Protocol):
-    """Values by key. Secrets are masked before anything is kept, so `get` may return less than was
-    set.
-
-    Every method blocks on a small file; if it raises SessionError, nothing was changed. A part of
-    one (for a sub-agent) is another Scratchpad that puts a prefix in front of every key.
-    """
-
-    def get(self, key: str) -> str | None: ...
-
-    def set(self, key: str, value: str) -> None:
-        """Also raises ScratchpadFull."""
-
-    def append(self, key: str, value: str) -> None:
-        """Append on a new line; a missing key is created. Also raises ScratchpadFull."""
-
-    def delete(self, key: str) -> bool:
-        """False if the key does not exist."""
-
-    def list(self) -> tuple[Note, ...]:
-        """By key."""
-
-
-class ScratchpadFull(Exception):
-    """It would become larger than allowed; the text says what is too large and what could be
-    removed."""

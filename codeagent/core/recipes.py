@@ -301,7 +301,7 @@ def _meant(name: str, known: Iterable[str]) -> str:
     return f"; there are {', '.join(names)}" if names else "; it takes none"
 
 
-class RecipeBook(Protocol):
+class Recipes(Protocol):
     """The recipes there are: the user's own first, then the project's, each by name."""
 
     @property
@@ -324,7 +324,7 @@ class RecipeBook(Protocol):
 
 
 class NoRecipes:
-    """The RecipeBook of a conversation that cannot have any."""
+    """Those of a conversation that cannot have any."""
 
     listed: tuple[Recipe, ...] = ()
     problems: tuple[ToolProblem, ...] = ()
@@ -337,13 +337,13 @@ class NoRecipes:
         return None
 
 
-def find_recipe(book: RecipeBook, name: str) -> Recipe:
+def find_recipe(recipes: Recipes, name: str) -> Recipe:
     """The recipe of that name, trusted or not. Raises ConfigError, which also names every file that
     is broken."""
-    found = next((recipe for recipe in book.listed if recipe.name == name), None)
+    found = next((recipe for recipe in recipes.listed if recipe.name == name), None)
     if found is None:
-        broken = [str(problem) for problem in book.problems if problem.level == "error"]
-        what = f"there is no recipe {one_line(name, 64)}{_meant(name, (recipe.name for recipe in book.listed))}"
+        broken = [str(problem) for problem in recipes.problems if problem.level == "error"]
+        what = f"there is no recipe {one_line(name, 64)}{_meant(name, (recipe.name for recipe in recipes.listed))}"
         raise ConfigError("\n  ".join([what, *broken]))
     return found
 

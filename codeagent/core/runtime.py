@@ -8,10 +8,11 @@ from codeagent.core.budget import Budget
 from codeagent.core.checkpoints import Rewind
 from codeagent.core.dataclass import dataclass
 from codeagent.core.events import KnownEvent
-from codeagent.core.jobs import JobBook
+from codeagent.core.jobs import SessionJobs
+from codeagent.core.memory import OutputStore, Skills
 from codeagent.core.model import ModelInUse, ModelRequest
 from codeagent.core.policy import Rule
-from codeagent.core.ports import OutputStore, Sandbox, SandboxInfo, Skills
+from codeagent.core.ports import Sandbox, SandboxInfo
 from codeagent.core.toolbox import Toolbox
 
 PartT = TypeVar("PartT")
@@ -109,7 +110,7 @@ class AgentHandle(Protocol):
         """None if no checkpoints can be kept; the notice `checkpoint.unavailable` says why."""
 
     @property
-    def jobs(self) -> JobBook:
+    def jobs(self) -> SessionJobs:
         """The jobs, running or ended. They outlive runs and end with the session."""
 
     @property

@@ -80,7 +80,7 @@ def visible_json(text: str) -> str:
     return (
         text
         if text.isascii() and "\x7f" not in text
-        else _ACTS.sub(lambda match: _json_escape(match[0]), text)
+        else _ACTS.sub(lambda match: json_escape(match[0]), text)
     )
 
 
@@ -196,6 +196,7 @@ def _escape(character: str) -> str:
     return f"\\u{code:04x}" if code <= 0xFFFF else f"\\U{code:08x}"
 
 
-def _json_escape(character: str) -> str:
-    units = character.encode("utf-16-be", "surrogatepass")
+def json_escape(text: str) -> str:
+    """Return the text as escapes of JSON."""
+    units = text.encode("utf-16-be", "surrogatepass")
     return "".join(f"\\u{units[at]:02x}{units[at + 1]:02x}" for at in range(0, len(units), 2))

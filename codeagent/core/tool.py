@@ -1,32 +1,24 @@
 """Tools: what they are, what a call may touch, and what it answers."""
 
 from abc import ABC, abstractmethod
-from collections.abc import (
-    AsyncGenerator,
-    Awaitable,
-    Callable,
-    Coroutine,
-    Generator,
-    Mapping,
-    Sequence,
-)
+from collections.abc import AsyncGenerator, Awaitable, Callable, Coroutine, Mapping, Sequence
 from dataclasses import field
 from types import MappingProxyType
 from typing import TYPE_CHECKING, Any, ClassVar, Generic, Literal, NoReturn, Protocol, TypeVar
 
 from codeagent.core.cancel import CancelToken
-from codeagent.core.dataclass import dataclass
+from codeagent.core.dataclass import dataclass, record
 from codeagent.core.deferred import BaseModel, ConfigDict
 from codeagent.core.display import DisplayBlock, HunkAnswer, TextBlock
 from codeagent.core.json_types import MAIN, JsonObject, JsonValue
-from codeagent.core.messages import STREAMS, ContentPart, ErrorInfo, ErrorKind, TextPart
+from codeagent.core.memory import Scratchpad
+from codeagent.core.messages import ContentPart, ErrorInfo, ErrorKind, TextPart, ignored
 from codeagent.core.policy import ApprovalKey, Effect, Mode, Permission
-from codeagent.core.ports import RunsCommands, Scratchpad, Workspace
+from codeagent.core.ports import RunsCommands, Workspace
 from codeagent.core.sanitize import spelled
 
 if TYPE_CHECKING:  # few agents write to others
     from codeagent.core.channels import OwnChannels
-    from codeagent.core.messages import OutputStream
 
 AccessMode = Literal["shared", "exclusive", "keyed"]
 ToolMode = Literal["direct", "background", "stateful"]
@@ -34,7 +26,7 @@ ToolMode = Literal["direct", "background", "stateful"]
 messages."""
 
 
-@dataclass(frozen=True, kw_only=True, slots=True)
+@record
 class ToolResult:
     """What a call answered, once for the model and once for the user."""
 
@@ -231,37 +223,39 @@ async def no_input() -> str:
     raise Failed("only a stateful tool receives input")
 
 
-class Done:
-    """Returned by a callback that has already done its work: awaiting it returns at once."""
+@dataclass(frozen=True)
+class CallingAgent:
+    """The agent that makes a call, and its conversation."""
 
-    def __await__(self) -> Generator[Any, None, None]:
-        yield from ()
-
-
-DONE = Done()
-
-
-def require_text(what: str, text: object) -> None:
-    """Raises TypeError: a tool may be user-defined, and pass anything."""
-    if not isinstance(text, str):
-        raise TypeError(f"{what} takes text, not {type(text).__name__}")
-
-
-def require_update(text: object, stream: object) -> None:
-    """Raises TypeError, ValueError for what `on_update` does not take."""
-    require_text("on_update", text)
-    if stream not in STREAMS:
-        raise ValueError(f"stream is one of {', '.join(STREAMS)}, not {stream!r}")
-
-
-def ignore_update(text: str, stream: "OutputStream" = "output") -> Awaitable[None]:
-    """The `on_update` of a call that nobody watches."""
-    return DONE
+    session_id: str = ""
+    agent: str = MAIN
+    """Its name, as on its events."""
+    model: str = ""
+    """The name of the model that made the call, as the user gave it."""
+    mode: Mode = "ask"
+    """The mode in force: ask, accept-edits, plan or auto."""
+    limits: Mapping[str, float] = field(default_factory=lambda: MappingProxyType({}))
+    """The limits of the run that are set, by name: `max_turns`, `max_calls`, `max_cost_usd`, …"""
+    scratchpad: Scratchpad | None = None
+    """The agent's notes of this session; its methods block on a small file. None if nothing is
+    kept."""
+    channels: "OwnChannels" = NO_CHANNELS
+    """The agent's channels: it sends and receives messages through them."""
+    recall: Callable[[str], str] = lambda call_id: ""
+    """`recall(call_id)`: the text of that call's result, if it is still in the model's context;
+    otherwise empty."""
 
 
-def ignore_progress(text: str) -> Awaitable[None]:
-    """The `on_progress` of a call that nobody watches."""
-    return DONE
+@dataclass(frozen=True)
+class ReadingRules:
+    """What rules say about the files that a call may read."""
+
+    withheld: Callable[[str], bool] = lambda path: False
+    """`withheld(path)`: whether a rule denies reading the file, or asks about it and nobody was
+    asked."""
+    denied: Callable[[str], bool] = lambda path: False
+    """`denied(path)`: whether a rule denies reading the file; then listings do not name it
+    either."""
 
 
 @dataclass(frozen=True)
@@ -273,10 +267,10 @@ class ToolContext:
     workspace: Workspace
     sandbox: RunsCommands | None
     cancel: CancelToken
-    on_update: Callable[..., Awaitable[None]] = ignore_update
+    on_update: Callable[..., Awaitable[None]] = ignored
     """`on_update(text, stream="output")`: a piece of the result, as it comes. Pieces are shown in
     order, awaited or not; awaiting returns once the piece has been shown."""
-    on_progress: Callable[[str], Awaitable[None]] = ignore_progress
+    on_progress: Callable[[str], Awaitable[None]] = ignored
     """`on_progress(text)`: a message to the user, never part of the result; awaiting it is
     optional, too."""
     base: str | None = None
@@ -286,38 +280,43 @@ class ToolContext:
     read_only: bool = False
     """Whether commands get the workspace mounted read-only: in plan mode, and for a tool whose
     effect is nothing."""
-    session_id: str = ""
-    """The id of the session that the call belongs to."""
-    agent: str = MAIN
-    """The name of the agent that makes the call, as on its events."""
-    scratchpad: Scratchpad | None = None
-    """The agent's notes of this session; its methods block on a small file. None if nothing is
-    kept."""
-    withheld: Callable[[str], bool] = lambda path: False
-    """`withheld(path)`: whether a rule denies reading the file, or asks about it and nobody was
-    asked."""
-    denied: Callable[[str], bool] = lambda path: False
-    """`denied(path)`: whether a rule denies reading the file; then listings do not name it
-    either."""
+    reading: ReadingRules = ReadingRules()
+    caller: CallingAgent = field(default_factory=CallingAgent)
     run: RunCommand = no_commands
     """`await run(["pytest", "-q"])`: a command in the sandbox; given to user-defined tools."""
     receive: Callable[[], Awaitable[str]] = no_input
     """`await receive()`: the next text sent to this job with `job_send`; waits for it."""
-    model: str = ""
-    """The name of the model that made the call, as the user gave it."""
-    mode: Mode = "ask"
-    """The mode in force: ask, accept-edits, plan or auto."""
-    limits: Mapping[str, float] = field(default_factory=lambda: MappingProxyType({}))
-    """The limits of the run that are set, by name: `max_turns`, `max_calls`, `max_cost_usd`, …"""
-    channels: "OwnChannels" = NO_CHANNELS
-    """The channels of the agent that makes the call: it sends and receives messages through
-    them."""
-    recall: Callable[[str], str] = lambda call_id: ""
-    """`recall(call_id)`: the text of that call's result, if it is still in the model's context;
-    otherwise empty."""
     is_job: Callable[[], bool] = lambda: False
     """Whether it now runs in the background: then any change to the workspace may be somebody
     else's."""
+
+    @property
+    def session_id(self) -> str:
+        return self.caller.session_id
+
+    @property
+    def agent(self) -> str:
+        return self.caller.agent
+
+    @property
+    def model(self) -> str:
+        return self.caller.model
+
+    @property
+    def mode(self) -> Mode:
+        return self.caller.mode
+
+    @property
+    def limits(self) -> Mapping[str, float]:
+        return self.caller.limits
+
+    @property
+    def scratchpad(self) -> Scratchpad | None:
+        return self.caller.scratchpad
+
+    @property
+    def channels(self) -> "OwnChannels":
+        return self.caller.channels
 
 
 class ToolArgs(BaseModel):

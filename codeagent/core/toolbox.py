@@ -14,7 +14,7 @@ SourceState = Literal["waiting", "starting", "ready", "failed"]
 
 
 @dataclass(frozen=True)
-class ToolFacts:
+class ToolSummary:
     """A tool in use."""
 
     name: str
@@ -31,7 +31,7 @@ class ToolFacts:
     """The toolset it was turned on with; empty if it is always there."""
 
     @classmethod
-    def of(cls, tool: Tool[Any], toolset: str = "") -> "ToolFacts":
+    def of(cls, tool: Tool[Any], toolset: str = "") -> "ToolSummary":
         return cls(
             name=tool.name,
             label=tool.label,
@@ -46,7 +46,7 @@ class ToolFacts:
 
 
 @dataclass(frozen=True)
-class ToolsetFacts:
+class ToolsetSummary:
     """A set of tools that can be turned on."""
 
     name: str
@@ -83,12 +83,12 @@ class ToolProblem:
 class Toolbox:
     """The tools in use, in the order the model sees them."""
 
-    tools: tuple[ToolFacts, ...] = ()
+    tools: tuple[ToolSummary, ...] = ()
     problems: tuple[ToolProblem, ...] = ()
     untrusted: tuple[str, ...] = field(default=())
     """Files of the project that are not loaded because the user has not trusted them as they are
     now."""
-    toolsets: tuple[ToolsetFacts, ...] = field(default=())
+    toolsets: tuple[ToolsetSummary, ...] = field(default=())
     digest: str = ""
     """Stands for the content of the project's files as they were last read; empty if there are
     none."""
@@ -117,7 +117,7 @@ class ToolsInUse(Protocol):
         """
 
 
-class TrustBook(Protocol):
+class TrustRecord(Protocol):
     """Keeps which state of a workspace's tool files the user trusts; methods may block on a small
     file."""
 

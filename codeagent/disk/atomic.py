@@ -39,6 +39,10 @@ class FileDraft:
         self._named = True
         """Whether it has a name already; without one it ends with this process."""
         self._temporary = f".codeagent-{os.urandom(8).hex()}.tmp"
+        self.device: int | None = None
+        """The file system that its content was written to; None if it has none to be flushed."""
+        self.is_placed = False
+        """Whether it has got its name, so that nothing is left to be discarded."""
 
     def fill(self, location: Location, owner: tuple[int, int], *, keep: bool) -> None:
         """Write the content; `keep`: the file stays open until it is discarded.
@@ -66,6 +70,7 @@ class FileDraft:
         try:
             with suppress(OSError):  # a file system without locks: it may be taken for a leftover
                 try_lock(self._fd)
+            self.device = os.fstat(self._fd).st_dev
             fill(location, self._fd, node.data, old, owner)
             if (wanted := mode_for(node, old)) is not None:
                 os.fchmod(self._fd, wanted)
@@ -75,8 +80,6 @@ class FileDraft:
 
     def flush(self, location: Location) -> None:
         """Make the content durable. Raises OSError."""
-        if self._node.kind == "link":
-            return
         fd = self._fd if self._fd >= 0 else open_regular(self._temporary, within=location.parent)
         try:
             os.fsync(fd)
@@ -97,6 +100,8 @@ class FileDraft:
                 _link(location, f"{_DESCRIPTORS}/{self._fd}", None)
             else:
                 give_name(location, self._temporary, replacing=replacing)
+        self.is_placed = True
+        self._close()
 
     def discard(self, location: Location | None) -> None:
         """Remove what has not got its name; `location` is None if its folder is gone."""
@@ -128,8 +133,6 @@ def move(location: Location, target: Location, base: Node, *, forced: bool = Fal
         check(location, base, forced=forced)
         check(target, None)
         give_name(target, location.name, replacing=False, folder=location.parent)
-        with suppress(FileNotFoundError):  # it was renamed, not linked
-            os.unlink(location.name, dir_fd=location.parent)
 
 
 @contextmanager
@@ -323,11 +326,25 @@ def give_name(location: Location, name: str, *, replacing: bool, folder: int | N
                 raise
         try:
             _link(location, name, source)
-            return
         except OSError as error:
             if error.errno not in (errno.EPERM, errno.ENOTSUP, errno.EOPNOTSUPP, errno.EMLINK):
                 raise
+        else:
+            _drop_old_name(location, name, source)
+            return
     os.rename(name, location.name, src_dir_fd=source, dst_dir_fd=location.parent)
+
+
+def _drop_old_name(location: Location, name: str, folder: int) -> None:
+    """Remove the first name of a file that was linked. Raises OSError; then it has only that
+    name."""
+    try:
+        os.unlink(name, dir_fd=folder)
+    except FileNotFoundError:
+        return
+    except OSError:
+        os.unlink(location.name, dir_fd=location.parent)
+        raise
 
 
 def _link(location: Location, path: str, folder: int | None) -> None:
@@ -350,7 +367,5 @@ def _exists(location: Location) -> ContentChanged:
 
 
 def discard(location: Location, temporary: str) -> None:
-    try:
+    with suppress(OSError):
         os.unlink(temporary, dir_fd=location.parent)
-    except OSError:
-        return

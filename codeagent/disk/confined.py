@@ -19,13 +19,14 @@ from codeagent.core.errors import (
     ProtectedPath,
     WorkspaceError,
 )
-from codeagent.core.paths import protected_part
+from codeagent.core.paths import protected_part, refuse_hidden_secret
 from codeagent.core.sanitize import spelled
 from codeagent.disk.opens import open_folder
 
 _SYS_OPENAT2 = 437
-_RESOLVE_NO_MAGICLINKS = 0x02
+_RESOLVE_NO_SYMLINKS = 0x04
 _RESOLVE_BENEATH = 0x08
+_FOLDER = os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC
 _MOST_LINKS = 40
 _MOST_RETRIES = 64
 _libc = ctypes.CDLL(None, use_errno=True)
@@ -50,9 +51,9 @@ class Location:
 class ConfinedRoot:
     """A root directory and the two ways to open what is in it.
 
-    With `kernel`, openat2 resolves the whole path in one call. Without, each part is opened with
-    O_NOFOLLOW and links are resolved here. Both refuse paths that lead out; only the walk can say
-    where to, and accepts absolute links back into the root, so it has the last word.
+    With `kernel`, openat2 opens a path without links in one call. Without, and if there are links,
+    each part is opened with O_NOFOLLOW and links are resolved here. Both refuse paths that lead
+    out.
     """
 
     def __init__(self, root: int, shown_root: str, *, kernel: bool | None = None) -> None:
@@ -62,7 +63,10 @@ class ConfinedRoot:
         self.kernel = _has_openat2(root) if kernel is None else kernel
 
     def open(self, path: str, flags: int) -> int:
-        """Open the path and return its descriptor. Raises WorkspaceError."""
+        """Open the path and return its descriptor.
+
+        A file of secrets is not opened through a link with a harmless name. Raises WorkspaceError.
+        """
         if self.kernel:
             with _named(path):
                 fd = _openat2(self._root, path, flags | os.O_CLOEXEC)
@@ -70,6 +74,8 @@ class ConfinedRoot:
                 return fd
         for _ in range(_MOST_RETRIES):
             with self.locate(path) as location, _named(path):
+                if not flags & os.O_DIRECTORY:
+                    refuse_hidden_secret(path, location.path)
                 try:
                     return os.open(
                         location.name, flags | os.O_NOFOLLOW | os.O_CLOEXEC, dir_fd=location.parent
@@ -98,6 +104,13 @@ class ConfinedRoot:
         link, and any other link raises ContentChanged. Missing directories are made on request, but
         never in a protected one. Raises WorkspaceError.
         """
+        found = self._located(path, follow=follow) if self.kernel else None
+        if found is not None:
+            try:
+                yield found
+            finally:
+                os.close(found.parent)
+            return
         with _named(path):
             walk = _Walk(self._root, self._shown_root, path)
         try:
@@ -106,6 +119,26 @@ class ConfinedRoot:
             yield location
         finally:
             walk.close()
+
+    def _located(self, path: str, *, follow: bool) -> Location | None:
+        """Open the folder of a path that no link leads to, in one call; None if only the walk can
+        say what is there."""
+        *folders, name = _parts(path) or [".."]
+        if name == ".." or ".." in folders:
+            return None
+        try:
+            fd = _openat2(self._root, "/".join(folders) or ".", _FOLDER)
+        except (OSError, ValueError):
+            return None
+        if fd is None:
+            return None
+        try:
+            if not follow or _link_target(fd, name) is None:
+                return Location(fd, name, "/".join((*folders, name)))
+        except (OSError, ValueError):
+            pass
+        os.close(fd)
+        return None
 
 
 class _Walk:
@@ -228,7 +261,7 @@ def _link_target(parent: int, name: str) -> str | None:
 
 def _has_openat2(root: int) -> bool:
     try:
-        fd = _openat2(root, ".", os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
+        fd = _openat2(root, ".", _FOLDER)
     except OSError:
         return False
     if fd is not None:
@@ -237,8 +270,11 @@ def _has_openat2(root: int) -> bool:
 
 
 def _openat2(root: int, path: str, flags: int) -> int | None:
-    """Return a descriptor, or None if the walk has to decide. Raises OSError."""
-    how = _OpenHow(flags, 0, _RESOLVE_BENEATH | _RESOLVE_NO_MAGICLINKS)
+    """Return a descriptor; None if there is a link on the way, so that the walk has to decide.
+    Raises OSError, UnicodeEncodeError."""
+    if "\0" in path:
+        return None
+    how = _OpenHow(flags, 0, _RESOLVE_BENEATH | _RESOLVE_NO_SYMLINKS)
     name = os.fsencode(path)
     for _ in range(_MOST_RETRIES):
         fd: int = _libc.syscall(
@@ -257,18 +293,17 @@ def _openat2(root: int, path: str, flags: int) -> int | None:
 @contextmanager
 def _named(path: str) -> Iterator[None]:
     """Turn the system's errors into ours, with the path as the user knows it."""
-    shown = spelled(path)
     try:
         yield
     except FileNotFoundError:
-        raise MissingPath(f"{shown} does not exist") from None
+        raise MissingPath(f"{spelled(path)} does not exist") from None
     except NotADirectoryError:
-        raise NotAFile(f"a part of {shown} is not a directory") from None
-    except UnicodeEncodeError:
+        raise NotAFile(f"a part of {spelled(path)} is not a directory") from None
+    except ValueError:
         raise WorkspaceError(f"{path!r} is not a path") from None
     except OSError as error:
         if error.errno == errno.ENXIO:
-            raise NotAFile(f"{shown} is a socket or pipe, not a regular file") from None
+            raise NotAFile(f"{spelled(path)} is a socket or pipe, not a regular file") from None
         raise WorkspaceError(
-            f"cannot open {shown}: {os.strerror(error.errno or 0)}; nothing was touched"
+            f"cannot open {spelled(path)}: {os.strerror(error.errno or 0)}; nothing was touched"
         ) from None

@@ -3,8 +3,7 @@ the bug."""
 
 import re
 from collections.abc import Sequence
-from importlib.resources import files
-from importlib.resources.abc import Traversable
+from pathlib import Path
 
 from codeagent.core.messages import Message, ToolMessage, text_of
 from codeagent.core.policy import SAID_NO
@@ -15,26 +14,20 @@ _OVER = Turn(
     text="That was the demo: its model only knows this one repository. `/model` chooses a real one; run "
     "`codeagent` in your own repository to start there."
 )
+_HERE = Path(__file__).parent
 _AGAIN = "Let me pick up where I left off."
 
 
 def demo_files() -> dict[str, str]:
     """Map the path of each of the project's files, relative to its root, to its text."""
-    return dict(sorted(_walk(files("codeagent.llm") / "demo_project", "")))
-
-
-def _walk(folder: Traversable, prefix: str) -> list[tuple[str, str]]:
-    """List the files; Python ones are stored as `*.py.txt`, as they are the demo's data and not our
-    modules."""
-    found: list[tuple[str, str]] = []
-    for entry in folder.iterdir():
-        if entry.is_dir():
-            found += _walk(entry, f"{prefix}{entry.name}/")
-        else:
-            found.append(
-                (prefix + entry.name.removesuffix(".txt"), entry.read_text(encoding="utf-8"))
-            )
-    return found
+    root = _HERE / "demo_project"
+    # Python ones are stored as `*.py.txt`, as they are the demo's data and not our modules.
+    found = {
+        str(path.relative_to(root)).removesuffix(".txt"): path.read_text(encoding="utf-8")
+        for path in root.rglob("*")
+        if path.is_file()
+    }
+    return dict(sorted(found.items()))
 
 
 class DemoModel(ScriptedModel):
@@ -62,7 +55,7 @@ class DemoModel(ScriptedModel):
 
 def demo_model() -> DemoModel:
     """Return the scripted model that fits `demo_files`."""
-    script = (files("codeagent.llm") / "demo.json").read_text(encoding="utf-8")
+    script = (_HERE / "demo.json").read_text(encoding="utf-8")
     return DemoModel(parse_script(script, "demo"), name="demo")
 
 

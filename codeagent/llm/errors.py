@@ -12,7 +12,6 @@ import ssl
 import time
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import suppress
-from typing import Any
 
 from codeagent.core.dataclass import dataclass
 from codeagent.core.errors import ModelError, ModelErrorKind
@@ -140,17 +139,18 @@ class ProviderError(Exception):
             found = _error_object(json.loads(text))
         except (ValueError, RecursionError):
             found = None
-        return cls(found or {"message": text}, status_code, headers)
+        return cls(found or text, status_code, headers)
 
     def __init__(
         self,
-        body: dict[str, Any],
+        error: object,
         status_code: int | None = None,
         headers: Mapping[str, str] | None = None,
     ) -> None:
-        """`headers` are the response's, in lower case."""
-        super().__init__(json.dumps(body, ensure_ascii=False))
-        self.body = body
+        """`error` is the object, or what came in place of one; `headers` are the response's, in
+        lower case."""
+        self.body = error if isinstance(error, dict) else {"message": str(error)}
+        super().__init__(json.dumps(self.body, ensure_ascii=False))
         self.status_code = status_code
         self.headers = headers or {}
         self.url = ""
@@ -177,12 +177,12 @@ def model_error(
 ) -> ModelError:
     """Return what to tell the user; `streaming`: the answer had begun; `clean` takes secrets out of
     the message."""
-    failure = _Failure(error, request, clean)
+    failure = _Failure(error, request, clean, streaming=streaming)
     return (
-        failure.from_cause(streaming=streaming)
-        or failure.from_status(streaming=streaming)
+        failure.from_cause()
+        or failure.from_status()
         or failure.from_body()
-        or failure.from_stream(streaming=streaming)
+        or failure.from_stream()
     )
 
 
@@ -190,8 +190,14 @@ class _Failure:
     """What one exception and its causes say."""
 
     def __init__(
-        self, error: BaseException, request: FailedRequest, clean: Callable[[str], str]
+        self,
+        error: BaseException,
+        request: FailedRequest,
+        clean: Callable[[str], str],
+        *,
+        streaming: bool,
     ) -> None:
+        self._streaming = streaming
         self._chain = list(_causes(error))
         self._request = request
         self._address = request.address
@@ -201,7 +207,7 @@ class _Failure:
         self._status = next(filter(None, map(_status_of, reversed(self._chain))), None)
         """The innermost: litellm maps what the provider sent to statuses of its own."""
 
-    def from_cause(self, *, streaming: bool) -> ModelError | None:
+    def from_cause(self) -> ModelError | None:
         for cause in self._chain:
             if isinstance(proxy := getattr(cause, "proxy", None), str):
                 passing = (getattr(cause, "status", None) or 500) >= 500
@@ -228,7 +234,7 @@ class _Failure:
                 "timeout", f"{self._address} sent nothing for {self._request.idle:g} s"
             )
         if (
-            not streaming
+            not self._streaming
             and self._status in (None, 500)
             and any(_is_hang_up(cause) for cause in self._chain)
         ):
@@ -237,14 +243,14 @@ class _Failure:
             )
         return None
 
-    def from_status(self, *, streaming: bool) -> ModelError | None:
+    def from_status(self) -> ModelError | None:
         status, said = self._status, self._quote
         names = {type(cause).__name__ for cause in self._chain}
         if "ContextWindowExceededError" in names or self._too_long():
             return self._over_window(f"the conversation is too long for the model: {said}")
         if "ContentPolicyViolationError" in names or (status == 400 and _POLICY.search(self._text)):
             return self._final("content_policy", f"the provider refused the content: {said}")
-        if status is None or (status == 500 and streaming):
+        if status is None or (status == 500 and self._streaming):
             return None
         if status == 429:
             return self._rate_limited()
@@ -321,8 +327,8 @@ class _Failure:
             return self._rate_limited()
         return None
 
-    def from_stream(self, *, streaming: bool) -> ModelError:
-        if not streaming:
+    def from_stream(self) -> ModelError:
+        if not self._streaming:
             return self._final("bad_request", f"the request could not be sent: {self._quote}")
         if (passing := self._passing()) is not None:
             return passing
@@ -335,7 +341,7 @@ class _Failure:
 
     def _error(self, kind: ModelErrorKind, text: str, *, retryable: bool = True) -> ModelError:
         status = None if kind in ("connection", "timeout", "cut") else self._status
-        after = retry_after(_header(self._chain, "retry-after"), time.time) if retryable else None
+        after = retry_after(_retry_after(self._chain), time.time) if retryable else None
         said = self._clean(f"{self._request.model}: {text}")
         return ModelError(said, kind=kind, status=status, retryable=retryable, retry_after=after)
 
@@ -423,12 +429,12 @@ def _provider_words(chain: list[BaseException]) -> str:
     return str(chain[0])
 
 
-def _header(chain: list[BaseException], name: str) -> str | None:
+def _retry_after(chain: list[BaseException]) -> str | None:
     for error in chain:
         response = getattr(error, "response", None)
         sources = ((error, "headers"), (error, "litellm_response_headers"), (response, "headers"))
         for headers in (getattr(source, attribute, None) for source, attribute in sources):
-            value = headers.get(name) if isinstance(headers, Mapping) else None
+            value = headers.get("retry-after") if isinstance(headers, Mapping) else None
             if value is not None:
                 return str(value)
     return None

@@ -10,10 +10,10 @@ from codeagent.core.dataclass import dataclass
 from codeagent.core.errors import ModelError
 from codeagent.core.model import Model
 from codeagent.llm.catalog import is_scripted
-from codeagent.llm.learned import Learned
 from codeagent.llm.provider_tools import MakeProviderTools, ProviderTools
 from codeagent.llm.providers import native_target
-from codeagent.llm.retry import LONGEST_SILENCE, MAX_ATTEMPTS, RetryingModel
+from codeagent.llm.retry import LONGEST_SILENCE, MAX_ATTEMPTS, FoldingModel, RetryingModel
+from codeagent.llm.server_knowledge import ServerKnowledge
 from codeagent.llm.usage import Price
 
 if TYPE_CHECKING:  # a scripted model does without
@@ -24,7 +24,7 @@ LANES: Mapping[Lane, str] = {"native": "straight to its server", "litellm": "thr
 """How a user reads it."""
 Wire = Literal["auto", "litellm"]
 """auto: without litellm wherever that is possible."""
-Wrap = Callable[[Model, Learned], Model]
+Wrap = Callable[[Model, ServerKnowledge], Model]
 """Returns what is asked in place of a model, of whose server this is known."""
 _SCRIPTED_DELAY = 0.05
 """Seconds before the first repetition of a scripted failure: no server has to recover."""
@@ -54,13 +54,13 @@ def open_model(
     api_base: str | None = None,
     api_key: str | None = None,
     options: ModelOptions | None = None,
-    learned: Learned | None = None,
+    learned: ServerKnowledge | None = None,
 ) -> RetryingModel:
     """Open the model, with retries, and with what `options` wrap around it.
 
     Raises ConfigError for a bad script; a bad name shows at the first request.
     """
-    options, learned = options or ModelOptions(), learned or Learned()
+    options, learned = options or ModelOptions(), learned or ServerKnowledge()
     if name == "demo":
         from codeagent.llm.demo import demo_model  # no other model needs it
 
@@ -86,8 +86,6 @@ def open_model(
         provider_tools=options.provider_tools,
         learned=learned,
     )
-    from codeagent.llm.folded_roles import FoldingModel  # not for a script
-
     wrapped = _wrapped(FoldingModel(model, learned), options.wraps, learned)
     return RetryingModel(wrapped, silence=options.silence)
 
@@ -118,7 +116,7 @@ def _lane_class(chosen: Lane) -> "type[ProviderModel]":
     return LitellmModel
 
 
-def _wrapped(model: Model, wraps: Sequence[Wrap], learned: Learned) -> Model:
+def _wrapped(model: Model, wraps: Sequence[Wrap], learned: ServerKnowledge) -> Model:
     for wrap in wraps:
         model = wrap(model, learned)
     return model

@@ -48,11 +48,8 @@ async def try_key(variable: str, key: str, environment: Mapping[str, str]) -> Ke
     provider = next((name for name in _TRIALS if variable in providers()[name].keys), None)
     if provider is None:
         return KeyTrial("unknown", "not tried")
-    from codeagent.net.http import (
-        HttpClient,
-        ProxyError,
-        TransferError,
-    )  # not needed before a key is pasted
+    from codeagent.llm.server_details import answer_of  # not needed before a key is pasted
+    from codeagent.net.http import HttpClient
 
     trial, row = _TRIALS[provider], providers()[provider]
     base = (row.custom_base(environment) or trial.base or row.base or "").rstrip("/")
@@ -61,15 +58,14 @@ async def try_key(variable: str, key: str, environment: Mapping[str, str]) -> Ke
     headers = {trial.header: sent, "anthropic-version": "2023-06-01"}
     client = HttpClient(_TRIAL_SECONDS)
     try:
-        async with (
-            asyncio.timeout(_TRIAL_SECONDS),
-            client.send("GET", base + trial.path, headers, None) as response,
-        ):
-            status = response.status
-    except (ValueError, OSError, ProxyError, TransferError):
-        return KeyTrial("unknown", f"not tried: cannot reach {host}")
+        async with asyncio.timeout(_TRIAL_SECONDS):
+            status, _ = await answer_of(client, "GET", base + trial.path, headers)
+    except TimeoutError:
+        status = None
     finally:
         await client.close()
+    if not status:
+        return KeyTrial("unknown", f"not tried: cannot reach {host}")
     if status == 200:
         return KeyTrial("accepted", f"accepted by {host}")
     # Gemini answers 400 to an invalid key.

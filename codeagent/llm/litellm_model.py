@@ -18,7 +18,7 @@ from codeagent.llm.provider_model import Pace, ProviderModel
 from codeagent.llm.provider_stream import read_stream
 from codeagent.llm.provider_tools import MakeProviderTools, content_for, declared_in, sendable
 from codeagent.llm.providers import Target, resolve_target, with_v1, without_v1
-from codeagent.llm.stream import Delta, StreamPiece
+from codeagent.llm.stream import StreamPiece
 from codeagent.llm.wire import Wire, asked_effort, thinking_arguments, to_messages, to_tools
 
 _SEARCH = "web_search_options"
@@ -46,7 +46,7 @@ class LitellmModel(ProviderModel):
     async def prepare(self) -> None:
         """Start the import and return at once; only the first request waits for it."""
         if self._library is None:
-            self._library = _import_in_thread(self._name)
+            self._library = _import_in_thread(self.name)
 
     async def ready(self) -> Any:
         """Return litellm once it is imported. Raises ModelError if it cannot be."""
@@ -64,7 +64,7 @@ class LitellmModel(ProviderModel):
 
     async def _find_target(self) -> Target:
         library = await self.ready()
-        target = resolve_target(library, self._name, self._api_base, self._api_key, os.environ)
+        target = resolve_target(library, self.name, self._api_base, self._api_key, os.environ)
         takes = library.get_supported_openai_params(target.bare_name, target.provider) or ()
         passed_on = _SEARCH in takes and target.provider not in _NO_SEARCHES
         self._passes_searches = passed_on and (
@@ -164,7 +164,7 @@ async def _read(
     litellm_setup.OPENED.set(responses)
     try:
         wrapper = await library.acompletion(**arguments)
-        queue.put_nowait(StreamPiece(Delta(), None))
+        queue.put_nowait(StreamPiece())
         async for piece in read_stream(wrapper, tools):
             queue.put_nowait(piece)
             await pace.keep()

@@ -2,20 +2,20 @@
 that is named."""
 
 import asyncio
-import json
+from contextlib import suppress
+from typing import TYPE_CHECKING
 from urllib.parse import urlsplit
 
 from codeagent.core.dataclass import dataclass
 
+if TYPE_CHECKING:
+    from codeagent.net.http import HttpClient
+
 _PORTS = {"Ollama": 11434, "llama.cpp": 8080, "vLLM": 8000, "LM Studio": 1234}
-_HOSTS = ("127.0.0.1", "::1")
 _SECONDS = 0.3
 _NAMED_SECONDS = 5.0
 """For a server that the user named, which may be far away."""
-_LARGEST_ANSWER = 1 << 20
 _MOST_MODELS = 50
-_REQUEST = b"GET /v1/models HTTP/1.0\r\nHost: localhost\r\nAccept: application/json\r\n\r\n"
-"""HTTP/1.0, so that the answer comes whole and ends with the connection."""
 
 
 @dataclass(frozen=True)
@@ -41,8 +41,14 @@ async def local_servers(seconds: float = _SECONDS) -> tuple[LocalServer, ...]:
 
 async def ask_ports(ports: dict[str, int], seconds: float) -> tuple[LocalServer, ...]:
     """Do as `local_servers`, for other ports."""
-    asked = [_server(name, port, seconds) for name, port in ports.items()]
-    return tuple(server for server in await asyncio.gather(*asked) if server is not None)
+    from codeagent.net.http import HttpClient  # libcurl is loaded with the first request
+
+    client = HttpClient(seconds)
+    try:
+        asked = [_server(client, name, port, seconds) for name, port in ports.items()]
+        return tuple(server for server in await asyncio.gather(*asked) if server is not None)
+    finally:
+        await client.close()
 
 
 @dataclass(frozen=True)
@@ -57,7 +63,7 @@ async def server_at(address: str, key: str | None = None) -> LocalServer | KeyWa
     """Ask the server at this address, as the user may give it, for its models; None if it does not
     list any."""
     from codeagent.llm.providers import server_root  # not needed before a server is named
-    from codeagent.llm.server_facts import answer_of, object_of
+    from codeagent.llm.server_details import answer_of, object_of
     from codeagent.net.http import HttpClient
 
     root, query = server_root(address)
@@ -79,46 +85,21 @@ async def server_at(address: str, key: str | None = None) -> LocalServer | KeyWa
     return KeyWanted(name) if refused else None
 
 
-async def _server(name: str, port: int, seconds: float) -> LocalServer | None:
+async def _server(client: "HttpClient", name: str, port: int, seconds: float) -> LocalServer | None:
     """Ask over IPv4 and IPv6; IPv4 counts if both answer."""
-    found = await asyncio.gather(*(_models(host, port, seconds) for host in _HOSTS))
-    for host, models in zip(_HOSTS, found, strict=True):
-        if models:
-            address = f"[{host}]" if ":" in host else host
-            return LocalServer(name, f"http://{address}:{port}/v1", models)
-    return None
+    bases = [f"http://{host}:{port}/v1" for host in ("127.0.0.1", "[::1]")]
+    found = await asyncio.gather(*(_models(client, base, seconds) for base in bases))
+    answered = zip(bases, found, strict=True)
+    return next((LocalServer(name, base, models) for base, models in answered if models), None)
 
 
-async def _models(host: str, port: int, seconds: float) -> tuple[str, ...]:
-    try:
+async def _models(client: "HttpClient", base: str, seconds: float) -> tuple[str, ...]:
+    from codeagent.llm.server_details import json_of  # as below
+
+    with suppress(TimeoutError):
         async with asyncio.timeout(seconds):
-            return _names(await _answer(host, port))
-    except (OSError, ValueError, RecursionError):
-        return ()
-
-
-async def _answer(host: str, port: int) -> bytes:
-    """Read the whole answer. Raises OSError, ValueError."""
-    reader, writer = await asyncio.open_connection(host, port)
-    try:
-        writer.write(_REQUEST)
-        answer = bytearray()
-        while chunk := await reader.read(65536):
-            answer += chunk
-            if len(answer) > _LARGEST_ANSWER:
-                raise ValueError("the answer is too long")
-        return bytes(answer)
-    finally:
-        writer.close()
-
-
-def _names(answer: bytes) -> tuple[str, ...]:
-    """Read the names of the models. Raises ValueError if the answer is not JSON."""
-    head, _, body = answer.partition(b"\r\n\r\n")
-    words = head.split(b"\r\n")[0].split()
-    if len(words) < 2 or not words[0].startswith(b"HTTP/") or words[1] != b"200":
-        raise ValueError("not a successful answer")
-    return _listed(json.loads(body))
+            return _listed(await json_of(client, "GET", f"{base}/models", {}))
+    return ()
 
 
 def _listed(answer: object) -> tuple[str, ...]:

@@ -25,11 +25,11 @@ from codeagent.core.model import (
     ToolsLeftOut,
 )
 from codeagent.core.redact import Redactor
-from codeagent.llm.answer_room import AnswerRoom
+from codeagent.llm.answer_budget import AnswerBudget
 from codeagent.llm.errors import FailedRequest, model_error, words_of
-from codeagent.llm.learned import Learned
 from codeagent.llm.provider_tools import MakeProviderTools, ProviderTools, left_out, new_containers
 from codeagent.llm.providers import DEFAULT_MAX_TOKENS, Target
+from codeagent.llm.server_knowledge import ServerKnowledge
 from codeagent.llm.stream import Accumulator, StreamPiece
 from codeagent.llm.usage import Price, estimated_usage, usage_so_far, with_cost, with_tool_cost
 
@@ -53,13 +53,13 @@ class ProviderModel(ABC):
         thinking: Effort | None = None,
         price: Price | None = None,
         provider_tools: MakeProviderTools = ProviderTools,
-        learned: Learned | None = None,
+        learned: ServerKnowledge | None = None,
     ) -> None:
         """`idle_timeout` is silence in seconds; `thinking` None leaves it to the provider; `price`
         overrides what is known; `learned` is what its server has said."""
-        self._learned = learned or Learned()
+        self._learned = learned or ServerKnowledge()
         self._asked = self._learned.asked
-        self._name = name
+        self.name = name
         self._api_base = api_base
         self._api_key = api_key
         self._idle = idle_timeout
@@ -75,11 +75,7 @@ class ProviderModel(ABC):
             {**os.environ, "MODEL_API_KEY": api_key or "", "MODEL_API_BASE": api_base or ""}
         )
         self._target: Target | None = None
-        self._room = AnswerRoom()
-
-    @property
-    def name(self) -> str:
-        return self._name
+        self._room = AnswerBudget()
 
     @property
     def context_window(self) -> int | None:
@@ -112,7 +108,7 @@ class ProviderModel(ABC):
         await self._learned.look()
         if self._asked != self._learned.asked:
             self._asked = self._learned.asked
-            self._room = AnswerRoom()
+            self._room = AnswerBudget()
         if self._target is None:
             self._target = await self._find_target()
         self._target = self._declaring(self._target, request)
@@ -132,7 +128,7 @@ class ProviderModel(ABC):
                 if less is None:
                     raise refusal.error from None
             yield Adapted(
-                f"{self._name}: its server allows {less:,} tokens for this answer; asked again for no more"
+                f"{self.name}: its server allows {less:,} tokens for this answer; asked again for no more"
             )
 
     def _declaring(self, target: Target, request: ModelRequest) -> Target:
@@ -141,7 +137,7 @@ class ProviderModel(ABC):
             return target
         known = self._provider_tools()
         searches = self._passes_searches
-        return replace(target, provider_tools=known.declared(target, self._name, searches=searches))
+        return replace(target, provider_tools=known.declared(target, self.name, searches=searches))
 
     async def _within_window(self, target: Target, request: ModelRequest) -> Target:
         """Return the target with the limits of this request."""
@@ -173,7 +169,7 @@ class ProviderModel(ABC):
                         yield AnswerBegun(count)
                     if missing := tuple(name for name in missing if name not in self._told):
                         self._told.update(missing)
-                        yield ToolsLeftOut(self._name, missing)
+                        yield ToolsLeftOut(self.name, missing)
                     for piece in pieces:
                         figures = piece.usage or figures
                         untold += accumulator.add(piece.delta)
@@ -190,13 +186,13 @@ class ProviderModel(ABC):
             if isinstance(error, ModelError):
                 raise
             failed = FailedRequest(
-                self._name, target.address, target.owner, self._idle, target.key_variable
+                self.name, target.address, target.owner, self._idle, target.key_variable
             )
             told = model_error(error, failed, streaming=begun, clean=self._redactor.clean)
             if told.kind in ("connection", "cut", "timeout"):
                 self._learned.lost()
             raise told if begun else _Refused(told, words_of(error)) from None
-        last, message = accumulator.finish(self._name, target.owner)
+        last, message = accumulator.finish(self.name, target.owner)
         for event in last:
             yield event
         if figures is None:

@@ -13,8 +13,8 @@ from functools import partial
 from typing import Any
 
 from codeagent.core.dataclass import dataclass
+from codeagent.llm.native import format_of
 from codeagent.llm.native.chat import read_delta
-from codeagent.llm.native.formats import format_of
 from codeagent.llm.provider_tools import MakeProviderTools, ProviderTools
 from codeagent.llm.providers import WireFormat
 from codeagent.llm.stream import Delta, StreamPiece
@@ -63,7 +63,7 @@ async def read_stream(
         if chunk is not None:
             yield StreamPiece(replace(read_delta(chunk), finish=None), read_usage(chunk))
     if wrapper.received_finish_reason:
-        yield StreamPiece(Delta(finish=str(wrapper.received_finish_reason)), None)
+        yield StreamPiece(Delta(finish=str(wrapper.received_finish_reason)))
     elif from_server:
         for piece in reader.end():
             yield piece

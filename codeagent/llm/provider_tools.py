@@ -16,7 +16,6 @@ from codeagent.core.messages import (
 from codeagent.core.model import ModelRequest, ProviderUse
 from codeagent.core.sanitize import one_line
 from codeagent.llm.providers import OnWire, Target
-from codeagent.llm.wire import Wire
 
 _MOST_SOURCES = 50
 _OURS = ("function_call", "computer_call", "local_shell_call")
@@ -72,7 +71,9 @@ def content_for(message: Message, target: Target) -> ProviderContent | None:
     return content if content is not None and content.origin == target.owner else None
 
 
-def with_calls(content: ProviderContent, kind: str, calls: Sequence[Wire]) -> Iterator[Wire]:
+def with_calls(
+    content: ProviderContent, kind: str, calls: Sequence[dict[str, Any]]
+) -> Iterator[dict[str, Any]]:
     """Yield the items as they came, with our `calls` in the places of theirs, which are of the type
     `kind`.
 

@@ -12,8 +12,9 @@ from codeagent.core.dataclass import dataclass
 from codeagent.core.errors import ModelError
 from codeagent.core.lazy_regex import lazy_regex
 from codeagent.llm.catalog import entry, is_scripted, routed_provider, whole_number
-from codeagent.llm.wire import Family
 
+Family = Literal["anthropic", "openai"]
+"""How messages and tools are put for litellm."""
 WireFormat = Literal["chat", "responses", "anthropic"]
 """OpenAI's chat completions, OpenAI's responses, and Anthropic's messages."""
 
@@ -174,7 +175,7 @@ def key_variables(model: str, api_base: str | None) -> tuple[str, ...]:
     if api_base is not None or is_scripted(model):
         return ()
     provider, _ = _provider_of(model, None) or ("", "")
-    return () if providers().get(provider, Provider()).key is not None else _usual_first(provider)
+    return () if _row(provider).key is not None else _usual_first(provider)
 
 
 def server_of(model: str, api_base: str | None, environment: Mapping[str, str]) -> str:
@@ -183,7 +184,7 @@ def server_of(model: str, api_base: str | None, environment: Mapping[str, str]) 
     if is_scripted(model):
         return ""
     provider, _ = _provider_of(model, api_base) or (model.partition("/")[0], model)
-    row = providers().get(provider, Provider())
+    row = _row(provider)
     base = api_base or row.custom_base(environment) or row.base or ""
     try:
         host = urlsplit(base).netloc.rpartition("@")[2]
@@ -198,12 +199,16 @@ def own_server(model: str, api_base: str | None, environment: Mapping[str, str])
     if is_scripted(model):
         return None
     provider, _ = _provider_of(model, api_base) or (model.partition("/")[0], model)
-    row = providers().get(provider, Provider())
+    row = _row(provider)
     return api_base or row.custom_base(environment) or (row.base if provider == "ollama" else None)
 
 
+def _row(provider: str) -> Provider:
+    return providers().get(provider, Provider())
+
+
 def _usual_first(provider: str) -> tuple[str, ...]:
-    keys = providers().get(provider, Provider()).keys
+    keys = _row(provider).keys
     return tuple(
         sorted(
             keys,
@@ -226,7 +231,7 @@ def native_target(
     row = providers()[provider]
     base = api_base or row.custom_base(environment) or row.base
     _check_address(name, provider, base, environment)
-    format_ = _format(provider, bare, base, row)
+    format_ = _format(provider, bare, base)
     if base is None or format_ is None:
         return None
     bare = bare.removeprefix(_RESPONSES) if provider == "openai" else bare
@@ -285,15 +290,13 @@ def _target(
 ) -> Target:
     """Put together what both lanes know in the same way; `base` is the address that litellm
     knows."""
-    row = providers().get(provider, Provider())
+    row = _row(provider)
     wire_name = _wire_name(name, api_base)
     info = entry(name, wire_name, bare)
     own = api_base or row.custom_base(environment)
     host = urlsplit(row.base or base or "").netloc
     speaks_anthropic = provider == "anthropic" or (provider in _CLAUDE_HOSTS and "claude" in bare)
-    spoken = (
-        "anthropic" if speaks_anthropic else _format(provider, bare, own or row.base, row) or "chat"
-    )
+    spoken = "anthropic" if speaks_anthropic else _format(provider, bare, own or row.base) or "chat"
     return Target(
         wire_name=wire_name,
         provider=provider,
@@ -356,7 +359,7 @@ def _wire_name(name: str, api_base: str | None) -> str:
     return f"ollama_chat/{rest}" if prefix == "ollama" and slash else name
 
 
-def _format(provider: str, bare: str, base: str | None, row: Provider) -> WireFormat | None:
+def _format(provider: str, bare: str, base: str | None) -> WireFormat | None:
     """Return the format of this model's requests; None if only litellm can make them."""
     info = entry(f"{provider}/{bare}", bare)
     mode = (
@@ -377,7 +380,7 @@ def _format(provider: str, bare: str, base: str | None, row: Provider) -> WireFo
         ):
             return None
         case _:
-            return row.format if mode in (None, "chat") else None
+            return _row(provider).format if mode in (None, "chat") else None
 
 
 def _thinks_only_in_responses(bare: str) -> bool:
@@ -487,7 +490,7 @@ def _key(
 ) -> str | None:
     """Return the key to send; None if it is in the environment. Raises ModelError naming the
     missing variable."""
-    row = providers().get(provider, Provider())
+    row = _row(provider)
     if api_key or row.key is not None or not row.keys or row.found_key(environment):
         return api_key
     if api_base or (provider == "openai" and row.custom_base(environment)):

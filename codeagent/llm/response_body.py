@@ -72,7 +72,7 @@ class _CheckedBody(httpx.AsyncByteStream):
             if checked := self._checked.feed(chunk):
                 yield checked
         for event in self._checked.end():
-            yield f"data: {event if isinstance(event, str) else json.dumps(event)}\n\n".encode()
+            yield f"data: {json.dumps(event)}\n\n".encode()
 
     async def aclose(self) -> None:
         await self._source.aclose()

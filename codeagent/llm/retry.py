@@ -1,10 +1,11 @@
 """Models around models: one repeats a request whose failure will pass, one falls back to another
-model."""
+model, one does without system messages."""
 
 import asyncio
 import random
 import time
 from collections.abc import AsyncIterator, Awaitable, Callable
+from functools import partial
 
 from codeagent.core.errors import CodeagentError, ModelError, ModelErrorKind
 from codeagent.core.messages import AssistantMessage
@@ -18,6 +19,7 @@ from codeagent.core.model import (
     ModelRequest,
     Retrying,
 )
+from codeagent.llm.server_knowledge import ServerKnowledge
 
 MAX_ATTEMPTS = 6
 _LONGEST_DELAY = 40.0
@@ -37,10 +39,7 @@ class ModelWrapper:
 
     def __init__(self, inner: Model) -> None:
         self._inner = inner
-
-    @property
-    def name(self) -> str:
-        return self._inner.name
+        self.name = inner.name
 
     @property
     def context_window(self) -> int | None:
@@ -87,6 +86,33 @@ class ModelWrapper:
             yield event
 
 
+class FoldingModel(ModelWrapper):
+    """A model that is sent system messages until its template refuses them; that is remembered, and
+    said once."""
+
+    def __init__(self, inner: Model, learned: ServerKnowledge) -> None:
+        super().__init__(inner)
+        self._learned = learned
+
+    def stream(self, request: ModelRequest) -> AsyncIterator[ModelEvent]:
+        from codeagent.llm.errors import refuses_roles  # not for a script
+
+        if self._learned.folds_roles:
+            return self._folded(request)
+        return self._unless_refused(request, refuses_roles, partial(self._fold, request))
+
+    async def _fold(self, request: ModelRequest, error: ModelError) -> AsyncIterator[ModelEvent]:
+        self._learned.folds_roles = True
+        yield Adapted(f"{error}; instructions are sent in the user's messages from here on")
+        async for event in self._folded(request):
+            yield event
+
+    def _folded(self, request: ModelRequest) -> AsyncIterator[ModelEvent]:
+        from codeagent.llm.folded_roles import folded  # few templates need it
+
+        return self._inner.stream(folded(request))
+
+
 class RetryingModel(ModelWrapper):
     """A model whose requests are repeated after passing failures, with growing pauses or those a
     provider asks for.
@@ -100,17 +126,15 @@ class RetryingModel(ModelWrapper):
         self,
         inner: Model,
         *,
-        attempts: int = MAX_ATTEMPTS,
         first_delay: float = 2.0,
         silence: float = LONGEST_SILENCE,
         sleep: Callable[[float], Awaitable[None]] = asyncio.sleep,
         jitter: Callable[[], float] = random.random,
         clock: Callable[[], float] = time.monotonic,
     ) -> None:
-        """`attempts` is 1 to 6; `first_delay` in seconds doubles each time; `silence` is in
-        seconds, of all attempts together; `jitter` gives 0 to 1."""
+        """`first_delay` in seconds doubles each time; `silence` is in seconds, of all attempts
+        together; `jitter` gives 0 to 1."""
         super().__init__(inner)
-        self._attempts = max(1, min(attempts, MAX_ATTEMPTS))
         self._first_delay = first_delay
         self._silence = silence
         self._sleep = sleep
@@ -120,7 +144,7 @@ class RetryingModel(ModelWrapper):
     async def stream(self, request: ModelRequest) -> AsyncIterator[ModelEvent]:
         await self.ready()
         waited, heard = 0.0, self._clock()
-        for attempt in range(1, self._attempts + 1):
+        for attempt in range(1, MAX_ATTEMPTS + 1):
             events = self._inner.stream(request)
             try:
                 while (event := await self._next(events, heard, attempt)) is not None:
@@ -133,17 +157,13 @@ class RetryingModel(ModelWrapper):
                 delay = self._delay(attempt, error)
                 if error.retryable and self._clock() + delay - heard > self._silence:
                     raise self._too_silent(attempt) from None
-                if (
-                    not error.retryable
-                    or attempt == self._attempts
-                    or waited + delay > _MOST_WAITING
-                ):
+                if not error.retryable or attempt == MAX_ATTEMPTS or waited + delay > _MOST_WAITING:
                     raise _given_up(error, attempt) from None
                 reason = str(error)
             finally:
                 await _close(events)
             waited += delay
-            yield Retrying(reason, attempt + 1, delay, self._attempts)
+            yield Retrying(reason, attempt + 1, delay, MAX_ATTEMPTS)
             await self._sleep(delay)
 
     async def _next(
@@ -236,6 +256,7 @@ class FallbackModel(ModelWrapper):
         second = await self._opened(reason)
         self._first = None
         self._inner = second
+        self.name = second.name
         await first.close()
         yield FellBack(reason, second.name, self._server)
         async for event in second.stream(request):

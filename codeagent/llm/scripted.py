@@ -128,21 +128,15 @@ class ScriptedModel:
     has no more turns or expected another input.
     """
 
+    context_window = 200_000
+
     def __init__(self, turns: Sequence[Turn], *, name: str = "script") -> None:
         self._turns = tuple(turn for turn in turns if not turn.summary)
         self._summaries = [turn for turn in turns if turn.summary]
-        self._name = name
+        self.name = name
         self._played = self._asked = 0
         self._transcript = _Transcript()
         self._told: set[str] = set()
-
-    @property
-    def name(self) -> str:
-        return self._name
-
-    @property
-    def context_window(self) -> int | None:
-        return 200_000
 
     async def close(self) -> None:
         return None
@@ -153,7 +147,7 @@ class ScriptedModel:
         problems = self._transcript.extend(request.messages)
         if problems:
             raise TranscriptError(
-                f"{self._name}: the transcript is malformed: {'; '.join(problems)}"
+                f"{self.name}: the transcript is malformed: {'; '.join(problems)}"
             )
         if request.purpose == "summary":
             self._asked += 1
@@ -163,7 +157,7 @@ class ScriptedModel:
             number, turn = self._next(request.messages)
         if missing := tuple(name for name in left_out(request, ()) if name not in self._told):
             self._told.update(missing)
-            yield ToolsLeftOut(self._name, missing)
+            yield ToolsLeftOut(self.name, missing)
         begun = False
         accumulator = Accumulator(self._transcript.check.call_ids)
         for count, delta in enumerate(_deltas(turn, number), start=1):
@@ -178,7 +172,7 @@ class ScriptedModel:
                 yield event
         if turn.error is not None:
             raise self._failure(turn.error, number)
-        last, message = accumulator.finish(self._name)
+        last, message = accumulator.finish(self.name)
         for event in last:
             yield event
         yield ModelAnswer(message, _usage(request, self._transcript.characters, message))
@@ -186,7 +180,7 @@ class ScriptedModel:
     def _next(self, messages: Sequence[Message]) -> tuple[int, Turn]:
         if self._played == len(self._turns):
             raise ModelError(
-                f"{self._name}: the script has no turn {self._played + 1}; it ends after {self._played}",
+                f"{self.name}: the script has no turn {self._played + 1}; it ends after {self._played}",
                 kind="script",
             )
         turn = self._turns[self._played]
@@ -194,7 +188,7 @@ class ScriptedModel:
         newest = newest_input(messages)
         if turn.expect is not None and not re.search(turn.expect, newest):
             raise ModelError(
-                f"{self._name}: turn {self._played} expected {turn.expect!r} in the newest input, which is"
+                f"{self.name}: turn {self._played} expected {turn.expect!r} in the newest input, which is"
                 f" {_shortened(newest)!r}",
                 kind="script",
             )
@@ -203,7 +197,7 @@ class ScriptedModel:
     def _failure(self, error: ScriptedError, number: int) -> ModelError:
         kind = _KINDS.get(error.status, "server" if error.status >= 500 else "bad_request")
         return ModelError(
-            f"{self._name}: turn {number} fails with status {error.status}"
+            f"{self.name}: turn {number} fails with status {error.status}"
             + (f": {error.message}" if error.message else ""),
             kind=kind,
             status=error.status,
@@ -253,9 +247,9 @@ def _deltas(turn: Turn, number: int) -> Iterator[Delta]:
         yield Delta(finish=turn.stop or ("tool_calls" if turn.calls else "end"))
 
 
-def newest_messages(messages: Sequence[Message]) -> list[Message]:
+def newest_messages(messages: Sequence[Message]) -> list[UserMessage | ToolMessage]:
     """Return the messages since the last answer."""
-    newest: list[Message] = []
+    newest: list[UserMessage | ToolMessage] = []
     for message in reversed(messages):
         if isinstance(message, AssistantMessage):
             break
@@ -265,11 +259,7 @@ def newest_messages(messages: Sequence[Message]) -> list[Message]:
 
 def newest_input(messages: Sequence[Message]) -> str:
     """Return the text of the messages since the last answer."""
-    return "\n".join(
-        text_of(message.content)
-        for message in newest_messages(messages)
-        if message.role != "assistant"
-    )
+    return "\n".join(text_of(message.content) for message in newest_messages(messages))
 
 
 def _usage(request: ModelRequest, read: int, message: AssistantMessage) -> Usage:

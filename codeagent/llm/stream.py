@@ -94,8 +94,8 @@ class Delta:
 class StreamPiece:
     """What one event of a provider's stream says."""
 
-    delta: Delta
-    usage: Usage | None
+    delta: Delta = Delta()
+    usage: Usage | None = None
     """The provider's own figures so far, if the event has any; with a cost only if the provider
     names one."""
 

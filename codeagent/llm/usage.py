@@ -62,7 +62,7 @@ def read_usage(chunk: Any) -> Usage | None:
     usage = field(chunk, "usage")
     if usage is None:
         usage = field(field(chunk, "x_groq"), "usage")
-    counted = usage is not None and _count(usage, "prompt_tokens") + _count(
+    counted = usage is not None and count(usage, "prompt_tokens") + count(
         usage, "completion_tokens"
     )
     return to_usage(usage) if counted else None
@@ -79,20 +79,20 @@ def to_usage(raw: Any) -> Usage:
         field(raw, "completion_tokens_details"),
     )
     asked, said, thought = (
-        _count(raw, "prompt_tokens"),
-        _count(raw, "completion_tokens"),
-        _count(completion, "reasoning_tokens"),
+        count(raw, "prompt_tokens"),
+        count(raw, "completion_tokens"),
+        count(completion, "reasoning_tokens"),
     )
     cost = field(raw, "cost")
-    beside = _count(raw, "total_tokens") == asked + said + thought
+    beside = count(raw, "total_tokens") == asked + said + thought
     return Usage(
         input_tokens=asked,
         output_tokens=said + thought if beside else said,
-        cache_read_tokens=_count(prompt, "cached_tokens")
-        or _count(raw, "cache_read_input_tokens")
-        or _count(raw, "prompt_cache_hit_tokens"),
-        cache_write_tokens=_count(raw, "cache_creation_input_tokens")
-        or _count(prompt, "cache_creation_tokens"),
+        cache_read_tokens=count(prompt, "cached_tokens")
+        or count(raw, "cache_read_input_tokens")
+        or count(raw, "prompt_cache_hit_tokens"),
+        cache_write_tokens=count(raw, "cache_creation_input_tokens")
+        or count(prompt, "cache_creation_tokens"),
         reasoning_tokens=thought,
         cost_usd=float(cost) if isinstance(cost, int | float) else None,
     )
@@ -272,6 +272,7 @@ def _of_run(run: str) -> float:
     return 0.6 if first == "\n" else 1 + max(0, len(run) - 3) / 4
 
 
-def _count(value: Any, name: str) -> int:
+def count(value: Any, name: str) -> int:
+    """Return a figure of an object or a dictionary; 0 if it is missing, or not a number."""
     number = field(value, name)
     return int(number) if isinstance(number, int | float) else 0

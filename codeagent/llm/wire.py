@@ -9,7 +9,7 @@ a failed call says so: by a flag if the format has one, else in its first line.
 import math
 from collections.abc import Mapping, Sequence
 from itertools import dropwhile, takewhile
-from typing import Any, Literal
+from typing import Any
 
 from codeagent.core.budget import Effort
 from codeagent.core.lazy_regex import lazy_regex
@@ -26,9 +26,9 @@ from codeagent.core.model import ModelRequest
 from codeagent.core.sanitize import one_line
 from codeagent.core.tool import ToolDefinition
 from codeagent.llm.per_message import Converted, in_order
+from codeagent.llm.providers import Family
 from codeagent.llm.stream import is_object
 
-Family = Literal["anthropic", "openai"]
 Wire = dict[str, Any]
 
 MARKED = {"cache_control": {"type": "ephemeral"}}

@@ -12,7 +12,7 @@ import os
 import socket
 import ssl
 from collections.abc import AsyncIterator, Mapping
-from contextlib import AbstractAsyncContextManager, asynccontextmanager, suppress
+from contextlib import asynccontextmanager, suppress
 from pathlib import Path
 from typing import Any
 from urllib.parse import urlsplit
@@ -93,9 +93,11 @@ class Route:
 class Response:
     """A response whose head has come, and whose body is read as it comes."""
 
-    def __init__(self, curl: pycurl.Curl, idle: float, proxy: str) -> None:
-        """`idle` is how long the server may be silent, in seconds; `proxy` is empty if there is
-        none."""
+    def __init__(
+        self, pool: pycurl.AsyncCurlMulti, curl: pycurl.Curl, idle: float, proxy: str
+    ) -> None:
+        """Begin the transfer. `idle` is how long the server may be silent, in seconds; `proxy` is
+        empty if there is none."""
         self.status = 0
         self.headers: dict[str, str] = {}
         """By their names in lower case."""
@@ -107,33 +109,31 @@ class Response:
         self._held = 0
         self._paused = False
         self._head_begun = self._begun = False
-        self._done: asyncio.Future[pycurl.Curl] | None = None
         self._waiter: asyncio.Future[None] | None = None
         self._heard = self._loop.time()
         self._sent = 0
         self._timer = self._loop.call_later(idle, self._check_silence)
         curl.setopt(pycurl.HEADERFUNCTION, self._take_header)
         curl.setopt(pycurl.WRITEFUNCTION, self._take)
+        self._pool = pool
+        self._done = pool.add_handle(curl)
+        self._done.add_done_callback(self._wake)
 
     @property
     def on_new_connection(self) -> bool:
         return bool(self._curl.getinfo(pycurl.NUM_CONNECTS))
 
-    async def begin(self, done: "asyncio.Future[pycurl.Curl]") -> None:
-        """Wait for the head; `done` is the end of the transfer. Raises what `HttpClient.post`
-        names."""
-        self._done = done
-        done.add_done_callback(self._wake)
+    async def begin(self) -> None:
+        """Wait for the head. Raises what `HttpClient.send` names."""
         while not self._begun:
-            if done.done():
+            if self._done.done():
                 self._end()
                 raise ConnectionResetError("the connection was closed before the answer")
             await self._wait()
 
     async def read(self) -> bytes:
-        """Return what has come, waiting for it if need be; nothing at the end. Raises what `post`
+        """Return what has come, waiting for it if need be; nothing at the end. Raises what `send`
         names."""
-        assert self._done is not None
         while not self._chunks:
             if self._done.done():
                 self._end()
@@ -163,10 +163,14 @@ class Response:
 
     def close(self) -> None:
         self._timer.cancel()
+        if not self._done.done():
+            self._pool.remove_handle(self._curl)
+        elif not self._done.cancelled():
+            self._done.exception()  # marked as seen: a reader that left early does not ask for it
+        self._curl.close()
 
     def _end(self) -> None:
         """Return if the transfer ended well. Raises what went wrong."""
-        assert self._done is not None
         if self._done.cancelled():
             raise ConnectionAbortedError("the connections were closed")
         if (error := self._done.exception()) is not None:
@@ -267,25 +271,13 @@ class HttpClient:
         options = _options(url, headers, self._idle, proxy) | _method(method, body)
         for option, value in (options if route is None else options | _pinned(url, route)).items():
             curl.setopt(option, value)
-        response = Response(curl, self._idle, proxy)
-        done = pool.add_handle(curl)
+        response = Response(pool, curl, self._idle, proxy)
         try:
-            await response.begin(done)
+            await response.begin()
             yield response
             await response.finish()
         finally:
             response.close()
-            if not done.done():
-                pool.remove_handle(curl)
-            elif not done.cancelled():
-                done.exception()  # marked as seen: a reader that left early does not ask for it
-            curl.close()
-
-    def post(
-        self, url: str, headers: Mapping[str, str], body: bytes
-    ) -> AbstractAsyncContextManager[Response]:
-        """Post the body, as `send` does."""
-        return self.send("POST", url, headers, body)
 
     async def close(self) -> None:
         """Close the connections; the next request opens a new one. Idempotent."""

@@ -31,7 +31,7 @@ from codeagent.sandbox.layers import Layer
 from codeagent.sandbox.self_test import SelfTest, describe, remedy_of, self_test
 from codeagent.sandbox.spare import Spare
 from codeagent.sandbox.spec import SandboxSpec
-from codeagent.sandbox.tasks import DRAIN_SECONDS, in_thread, report_waiting, run_to_end
+from codeagent.sandbox.tasks import DRAIN_SECONDS, in_thread, report_waiting, run_to_end, started
 
 CommandVariables = Callable[[Engine, Container], Awaitable[tuple[str, ...]]]
 """Makes the variables (`NAME=value`) of one command, once it is known which container it starts
@@ -75,7 +75,8 @@ class SessionContainer:
         self._stale: str | None = None
         """Id of a container that was given up; it is removed before the next one is made."""
         self._making: asyncio.Task[Container] | None = None
-        self._test = SelfTest((), ())
+        self.tested = SelfTest((), ())
+        """The result of the last start's self-test."""
         self._numbers = count(1)
         self._running: set[int] = set()
         """Numbers of calls."""
@@ -98,14 +99,19 @@ class SessionContainer:
     async def start(self) -> SandboxInfo:
         """Make the container and describe the sandbox. Raises SandboxUnavailable."""
         container = await self._ready()
-        return describe(container, self._test)
+        return describe(container, self.tested)
 
     async def entrance(self) -> tuple[Engine, ExecTarget]:
         """Return where an interactive shell enters. Raises SandboxUnavailable."""
         container = await self._ready()
         if (spare := self._starts()) is not None:
             spare.discard()
-        return self._resources.opened()[1], self._target(container)
+        return self._engine, self._target(container)
+
+    @property
+    def is_ready(self) -> bool:
+        """Whether there is a container to run commands in."""
+        return self._container is not None and not self._resources.shut
 
     async def id(self) -> str:
         """Return the id of the container, which is made if there is none. Raises
@@ -121,11 +127,6 @@ class SessionContainer:
     def exposed(self) -> str:
         """Why commands may come across secrets; see ContainerGuard."""
         return self._guard.exposed
-
-    @property
-    def tested(self) -> SelfTest:
-        """The result of the last start's self-test."""
-        return self._test
 
     async def run(
         self, command: Command, on_output: OnOutput, environment: CommandVariables | None = None
@@ -170,9 +171,7 @@ class SessionContainer:
             async with self._freeze_lock.activity():
                 if self._container is None or self._idle or self._resources.shut:
                     return frozenset()
-                return await listening_ports(
-                    self._resources.opened()[1], self._target(self._container)
-                )
+                return await listening_ports(self._engine, self._target(self._container))
         except (SandboxLost, SandboxUnavailable, EngineError):
             return frozenset()
 
@@ -186,12 +185,12 @@ class SessionContainer:
         """Tell whether only the keepers and `beside` processes of ours live inside. Raises
         SandboxUnavailable."""
         container = self._container
-        started = self._started
+        seen = self._started
         nothing_starts = not self._running
         empty = container is None or await is_idle(
-            self._resources.opened()[1], container.container_id, container.processes, beside
+            self._engine, container.container_id, container.processes, beside
         )
-        same = (container, started) == (self._container, self._started)
+        same = (container, seen) == (self._container, self._started)
         if empty and not beside and nothing_starts and same:
             self._is_idle()
         else:
@@ -203,7 +202,7 @@ class SessionContainer:
         idle = not self._running and (self._container is None or self._idle)
         if self._running or self._resources.shut or (idle and self._stale is None):
             return idle
-        engine = self._resources.opened()[1]
+        engine = self._engine
         if not await engine.answers() or (
             self._stale is not None and not await kill(engine, self._stale)
         ):
@@ -218,7 +217,7 @@ class SessionContainer:
         nothing_runs = container is None or (self._idle and not self._running and not self._left)
         if stale is None and nothing_runs:
             return
-        engine = self._resources.opened()[1]
+        engine = self._engine
         if not await engine.answers():
             raise not_paused("the Docker engine does not answer")
         if stale is not None and not await kill(engine, stale):
@@ -237,9 +236,8 @@ class SessionContainer:
         self._paused = None
         if paused is None or self._resources.shut:
             return
-        _, engine = self._resources.opened()
         container = self._container
-        if await resume(engine, paused, self._resources.frozen):
+        if await resume(self._engine, paused, self._resources.frozen):
             return
         if container is not None and container.container_id == paused:
             self._give_up(container)
@@ -261,7 +259,7 @@ class SessionContainer:
         if self._stale is not None and not (
             container is not None and await ended(container.processes)
         ):
-            engine = self._resources.opened()[1]
+            engine = self._engine
             if await engine.answers():
                 await kill(engine, self._stale)
         self._stale = None
@@ -283,7 +281,7 @@ class SessionContainer:
                 call.container = None
                 self._give_up(container)
                 if replaced or error.status not in (404, 409):
-                    raise unanswered(self._resources.opened()[1].socket_path, error) from error
+                    raise unanswered(self._engine.socket_path, error) from error
             call.notices.append(
                 "the sandbox had ended and was replaced: background processes and /tmp are lost"
             )
@@ -300,7 +298,7 @@ class SessionContainer:
         spare = self._starts()
         call.started = self._started
         moved = self._freeze_lock.begin_activity()
-        _, engine = self._resources.opened()
+        engine = self._engine
         target = self._target(container)
 
         async def begin() -> Execution:
@@ -341,8 +339,7 @@ class SessionContainer:
 
     def _being_made(self) -> asyncio.Task[Container]:
         if self._making is None or self._making.done():
-            self._making = asyncio.create_task(self._make())
-            self._making.add_done_callback(lambda task: task.cancelled() or task.exception())
+            self._making = started(self._make())
         return self._making
 
     async def _make(self) -> Container:
@@ -368,7 +365,7 @@ class SessionContainer:
         try:
             async with self._freeze_lock.activity():
                 target = self._target(container)
-                self._test = await self_test(
+                self.tested = await self_test(
                     engine,
                     target,
                     root,
@@ -383,15 +380,15 @@ class SessionContainer:
                     f"the sandbox did not start: {error}", "codeagent sandbox test"
                 ) from error
             raise
-        if self._test.failed:
+        if self.tested.failed:
             self._give_up(container)
             if container.user.mapped:
                 self._why_root = (
-                    f"with mapped ids, the self-test failed: {'; '.join(self._test.failed)}"
+                    f"with mapped ids, the self-test failed: {'; '.join(self.tested.failed)}"
                 )
                 return await self._make()
-            problem = f"the sandbox failed its self-test: {'; '.join(self._test.failed)}"
-            raise SandboxUnavailable(problem, remedy_of(self._test, engine))
+            problem = f"the sandbox failed its self-test: {'; '.join(self.tested.failed)}"
+            raise SandboxUnavailable(problem, remedy_of(self.tested, engine))
         self._container = container
         names = frozenset(found.name for found in container.protected)
         before = self._resources.guarded
@@ -405,9 +402,8 @@ class SessionContainer:
         out_of_memory = ending.out_of_memory
         if not ending.reported:
             assert call.container is not None
-            engine = self._resources.opened()[1]
             out_of_memory = await ran_out_of_memory(
-                engine, call.container.container_id, ending.exit_code
+                self._engine, call.container.container_id, ending.exit_code
             )
         self._left = self._left or ending.left_running > 0
         return CommandResult(
@@ -421,7 +417,7 @@ class SessionContainer:
         """Stop the call. Raises SandboxLost if the engine is gone."""
         if call.container is None or call.starting is None:
             return CommandResult(exit_code=None, stopped=True, notices=tuple(call.notices))
-        _, engine = self._resources.opened()
+        engine = self._engine
         target = self._target(call.container)
         try:
             execution, stopped = await stop_call(
@@ -474,7 +470,7 @@ class SessionContainer:
             and not hosts
             and not self._resources.shut
         ):
-            self._spare = Spare(self._resources.opened()[1], self._target(self._container))
+            self._spare = Spare(self._engine, self._target(self._container))
 
     def _starts(self) -> Spare | None:
         """Note that something starts inside; return the spare, which is the caller's."""
@@ -492,6 +488,10 @@ class SessionContainer:
         container.disconnect()
         self._stale = container.container_id
         self._container = None
+
+    @property
+    def _engine(self) -> Engine:
+        return self._resources.opened()[1]
 
     def _target(self, container: Container) -> ExecTarget:
         return container.target(self._resources.opened()[0])

@@ -9,6 +9,7 @@ from contextlib import AbstractAsyncContextManager, closing
 from dataclasses import replace
 from functools import partial
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 from codeagent.core.ports import (
     Command,
@@ -20,9 +21,6 @@ from codeagent.core.ports import (
     StdioProgram,
 )
 from codeagent.sandbox.container import SessionContainer
-from codeagent.sandbox.egress.containers import EgressContainers
-from codeagent.sandbox.egress.internet import Internet
-from codeagent.sandbox.egress.proxy import EgressProxy
 from codeagent.sandbox.engine import Engine
 from codeagent.sandbox.engine_socket import probe_socket
 from codeagent.sandbox.exec_stream import ExecTarget
@@ -32,12 +30,16 @@ from codeagent.sandbox.image import configured_image, require_image
 from codeagent.sandbox.layers import finish_landings
 from codeagent.sandbox.mounts import PinnedRoot
 from codeagent.sandbox.packages import PackageCache
-from codeagent.sandbox.programs import ContainerPrograms
 from codeagent.sandbox.self_test import SelfTest
 from codeagent.sandbox.spec import SandboxSpec
-from codeagent.sandbox.tasks import LOOK_SECONDS, Room, all_done, in_thread, within_disk
+from codeagent.sandbox.tasks import LOOK_SECONDS, Room, all_done, in_thread, started, within_disk
 from codeagent.sandbox.thaw import thaw_left
-from codeagent.sandbox.trials import Trials, TriedCommand
+
+if TYPE_CHECKING:  # a session may do without
+    from codeagent.sandbox.egress.containers import EgressContainers
+    from codeagent.sandbox.egress.internet import Internet
+    from codeagent.sandbox.programs import ContainerPrograms
+    from codeagent.sandbox.trials import Trials, TriedCommand
 
 _SHARE = 8
 """The package cache is trimmed once an eighth of what it may take was written, wherever that
@@ -51,27 +53,24 @@ class DockerSandbox:
     processes.
     """
 
-    def __init__(self, spec: SandboxSpec, internet: Internet | None = None) -> None:
-        """`internet`: how commands reach their hosts; None: directly, with this machine's name
-        service."""
-        self._spec = spec
+    def __init__(self, spec: SandboxSpec, internet: "Callable[[], Internet] | None" = None) -> None:
+        """`internet` says how commands reach their hosts, once one may; None: directly, with this
+        machine's name service."""
+        self.spec = spec
+        self._internet = internet
         self._resources = SessionResources(spec)
         self._freeze_lock = FreezeLock(self._pause, self._resume)
         self._on_progress: Callable[[str], None] = lambda _: None
-        instance = secrets.token_hex(8)
-
-        def make(spec: SandboxSpec) -> SessionContainer:
-            return SessionContainer(spec, self._resources, instance, self._freeze_lock, self._tell)
-
-        self._default = make(spec)
-        self._read_only = make(replace(spec, read_only_workspace=True))
-        proxy = EgressProxy(spec.state_dir, internet or Internet(), spec.limits.network_bytes)
-        self._egress = EgressContainers(spec, proxy, make)
-        self.untried = "the sandbox has not started"
+        self._instance = secrets.token_hex(8)
+        self._default = self._make(spec)
+        self._read_only = self._make(replace(spec, read_only_workspace=True))
+        self._egress: EgressContainers | None = None
+        self._programs: ContainerPrograms | None = None
+        """Both are made for the first command that may reach hosts, or the first program."""
+        self._resources.may_plant = lambda: bool(self._writing) or self._default.busy
+        self._trials: Trials | None = None
+        self.untried = "it is not known yet whether a view of the workspace can be made"
         """See the port."""
-        self.trials = Trials(spec, self._resources, make, self._default)
-        self._programs = ContainerPrograms(spec, self._resources, proxy, make, self._freeze_lock)
-        self._resources.may_plant = lambda: bool(self._programs.writing) or self._default.busy
         self._unswept = False
         """Something that could plant has run since it was last seen that nothing was running."""
         self._found: tuple[str, ...] = ()
@@ -91,19 +90,15 @@ class DockerSandbox:
         """
         _, engine = self._resources.open()
         await in_thread(partial(probe_socket, engine.socket_path))
-        require_image(self._spec)
-        if self._spec.image.reference is not None:
-            await in_thread(partial(configured_image, engine, self._spec.image.reference))
+        require_image(self.spec)
+        if self.spec.image.reference is not None:
+            await in_thread(partial(configured_image, engine, self.spec.image.reference))
 
     async def start(self, on_progress: Callable[[str], None]) -> SandboxInfo:
         """Start the sandbox, see the port. Raises SandboxUnavailable."""
         self._on_progress = on_progress
-        await in_thread(partial(thaw_left, self._spec.state_dir))
+        await in_thread(partial(thaw_left, self.spec.state_dir))
         return await self._default.start()
-
-    @property
-    def spec(self) -> SandboxSpec:
-        return self._spec
 
     async def entrance(self) -> tuple[Engine, ExecTarget]:
         """Return where an interactive shell enters. Raises SandboxUnavailable."""
@@ -114,10 +109,14 @@ class DockerSandbox:
         """The result of the last start's self-test."""
         return self._default.tested
 
+    @property
+    def is_ready(self) -> bool:
+        """See the port."""
+        return self._default.is_ready
+
     async def ready(self) -> None:
         """See the port; costs nothing while there is a container."""
         await self._default.start()
-        self.untried = await self.trials.impossible()
 
     @property
     def exposed(self) -> str:
@@ -140,20 +139,33 @@ class DockerSandbox:
 
     async def finish_landings(self) -> tuple[str, ...]:
         """See the port."""
-        return await in_thread(partial(finish_landings, self._spec.state_dir, self._spec.root))
+        return await in_thread(partial(finish_landings, self.spec.state_dir, self.spec.root))
 
-    async def try_out(self, command: Command, on_output: OnOutput) -> TriedCommand:
+    async def try_out(self, command: Command, on_output: OnOutput) -> "TriedCommand":
         """See the port."""
-        return await self.trials.run(command, on_output)
+        return await self._views().run(command, on_output)
+
+    async def prepare_trials(self) -> None:
+        """See the port."""
+        self.untried = await self._views().impossible()
+
+    def _views(self) -> "Trials":
+        if self._trials is None:
+            from codeagent.sandbox.trials import Trials  # not before the first trial
+
+            self._trials = Trials(self.spec, self._resources, self._make, self._default)
+        return self._trials
 
     async def start_program(self, program: StdioProgram) -> RunningProgram:
         """Start a program in a container of its own, see `StartProgram`."""
         self._unswept = self._unswept or (program.writes and not self._resources.shut)
-        return await self._programs.start(program)
+        _, programs = self._others()
+        return await programs.start(program)
 
     async def _run(self, command: Command, on_output: OnOutput) -> CommandResult:
         if command.hosts:
-            return await self._egress.run(command, on_output)
+            egress, _ = self._others()
+            return await egress.run(command, on_output)
         where = self._read_only if command.read_only else self._default
         return await where.run(command, on_output)
 
@@ -176,8 +188,7 @@ class DockerSandbox:
 
     async def listening(self) -> frozenset[int]:
         """See the port."""
-        places = (self._default, self._read_only, self._egress)
-        found = await asyncio.gather(*(target.listening() for target in places))
+        found = await asyncio.gather(*(place.listening() for place in self._places))
         return frozenset().union(*found)
 
     async def sweep(self) -> SandboxSweep:
@@ -197,8 +208,8 @@ class DockerSandbox:
         """See the port."""
 
         def move() -> str:
-            with closing(PinnedRoot(Path(os.path.realpath(self._spec.root)))) as root:
-                return str(set_aside(root, path, self._spec.state_dir))
+            with closing(PinnedRoot(Path(os.path.realpath(self.spec.root)))) as root:
+                return str(set_aside(root, path, self.spec.state_dir))
 
         return await asyncio.to_thread(move)
 
@@ -210,14 +221,11 @@ class DockerSandbox:
             if task is not None:
                 task.cancel()
         try:
-            await self._programs.close()
+            if self._programs is not None:
+                await self._programs.close()
         finally:
-            await all_done(
-                self.trials.close(),
-                self._default.close(),
-                self._read_only.close(),
-                self._egress.close(),
-            )
+            views = () if self._trials is None else (self._trials,)
+            await all_done(*(place.close() for place in (*views, *self._places)))
             await in_thread(
                 self._resources.settled
             )  # the end of this process would end what creates a container
@@ -233,14 +241,14 @@ class DockerSandbox:
     @property
     def _written(self) -> tuple[Path, ...]:
         """The folders that commands may fill."""
-        cache = self._spec.packages
-        return (self._spec.root,) if cache is None else (self._spec.root, cache.folder.parent)
+        cache = self.spec.packages
+        return (self.spec.root,) if cache is None else (self.spec.root, cache.folder.parent)
 
     def _trim_soon(self, command: Command) -> None:
         """Trim the package cache, beside what comes next: after a command that could install, or
         that wrote much."""
-        cache = self._spec.packages
-        most = self._spec.limits.package_bytes
+        cache = self.spec.packages
+        most = self.spec.limits.package_bytes
         if (
             cache is None
             or self._resources.shut
@@ -248,8 +256,7 @@ class DockerSandbox:
         ):
             return
         if command.hosts or self._untrimmed.taken() > most // _SHARE:
-            self._trimming = asyncio.create_task(self._trim(cache, most))
-            self._trimming.add_done_callback(lambda task: task.cancelled() or task.exception())
+            self._trimming = started(self._trim(cache, most))
 
     async def _trim(self, cache: PackageCache, most: int) -> None:
         await in_thread(partial(cache.trim, most))
@@ -260,8 +267,7 @@ class DockerSandbox:
         not be moved."""
         if self._resources.shut or (self._looking is not None and not self._looking.done()):
             return
-        self._looking = asyncio.create_task(self._look())
-        self._looking.add_done_callback(lambda task: task.cancelled() or task.exception())
+        self._looking = started(self._look())
 
     async def _look(self) -> bool:
         """Move away what was planted; return whether something may still run that could plant more.
@@ -274,7 +280,8 @@ class DockerSandbox:
         self._unswept = False
         try:
             quiet = await self._default.is_quiet()
-            alive = not quiet or self._egress.busy or bool(self._programs.writing)
+            reaching = self._egress is not None and self._egress.busy
+            alive = not quiet or reaching or bool(self._writing)
             self._found += self._planted(known)
             return alive
         finally:
@@ -285,13 +292,13 @@ class DockerSandbox:
         return (
             ()
             if known is None
-            else move_planted(self._resources.opened()[0], known, self._spec.state_dir)
+            else move_planted(self._resources.opened()[0], known, self.spec.state_dir)
         )
 
     @property
     def _moment(self) -> object:
         """What has run where the workspace can be changed, see `SandboxSweep`."""
-        places = (self._default, *self._egress.containers, *self._programs.writing)
+        places = (self._default, *self._reaching, *self._writing)
         moments = tuple(container.moment for container in places)
         return None if None in moments else moments
 
@@ -304,7 +311,45 @@ class DockerSandbox:
         await asyncio.gather(*(container.resume() for container in self._containers()))
 
     def _containers(self) -> tuple[SessionContainer, ...]:
-        return self._default, self._read_only, *self._egress.containers, *self._programs.containers
+        own = () if self._programs is None else self._programs.containers
+        return self._default, self._read_only, *self._reaching, *own
+
+    @property
+    def _places(self) -> "tuple[SessionContainer | EgressContainers, ...]":
+        """Where commands run."""
+        own = (self._default, self._read_only)
+        return own if self._egress is None else (*own, self._egress)
+
+    @property
+    def _reaching(self) -> tuple[SessionContainer, ...]:
+        """The containers of commands that may reach hosts."""
+        return () if self._egress is None else self._egress.containers
+
+    @property
+    def _writing(self) -> tuple[SessionContainer, ...]:
+        """Those of programs that may write in the workspace."""
+        return () if self._programs is None else tuple(self._programs.writing)
+
+    def _others(self) -> "tuple[EgressContainers, ContainerPrograms]":
+        """Return what makes further containers."""
+        if self._egress is None or self._programs is None:
+            from codeagent.sandbox.egress.containers import EgressContainers  # rarely needed
+            from codeagent.sandbox.egress.internet import Internet
+            from codeagent.sandbox.egress.proxy import EgressProxy
+            from codeagent.sandbox.programs import ContainerPrograms
+
+            spec, internet = self.spec, (self._internet or Internet)()
+            proxy = EgressProxy(spec.state_dir, internet, spec.limits.network_bytes)
+            self._egress = EgressContainers(spec, proxy, self._make)
+            self._programs = ContainerPrograms(
+                spec, self._resources, proxy, self._make, self._freeze_lock
+            )
+        return self._egress, self._programs
+
+    def _make(self, spec: SandboxSpec) -> SessionContainer:
+        return SessionContainer(
+            spec, self._resources, self._instance, self._freeze_lock, self._tell
+        )
 
     def _tell(self, text: str) -> None:
         self._on_progress(text)

@@ -1,11 +1,12 @@
 """The Docker engine: makes every request to it.
 
-What a session asks is `codeagent.sandbox.engine_api`; pulls and builds go through docker-py. See
+What a session asks is `codeagent.sandbox.engine_socket`; pulls and builds go through docker-py. See
 ADR 29.
 """
 
 import asyncio
 import http.client
+import json
 import os
 import re
 from collections import deque
@@ -20,8 +21,7 @@ from codeagent.core.dataclass import dataclass
 from codeagent.core.errors import EngineError, SandboxError, SandboxUnavailable
 from codeagent.core.lazy_regex import lazy_regex
 from codeagent.core.programs import needed_version
-from codeagent.sandbox.engine_api import EngineApi
-from codeagent.sandbox.engine_socket import engine_socket, probe_socket, unanswered
+from codeagent.sandbox.engine_socket import EngineApi, engine_socket, probe_socket, unanswered
 from codeagent.sandbox.tasks import in_thread
 from codeagent.sandbox.thaw import is_stray, owner
 
@@ -107,16 +107,24 @@ class Engine:
         self._library: APIClient | None = None
 
     def close(self) -> None:
-        self._api.close()
         if self._library is not None:
             self._library.close()
 
-    async def ask(self, request: Callable[[EngineApi], Any], seconds: float | None = None) -> Any:
-        """Make a request of the EngineApi, in a thread, within `seconds`. Raises EngineError."""
+    async def ask(
+        self,
+        method: str,
+        path: str,
+        query: Mapping[str, Any] | None = None,
+        body: Mapping[str, Any] | None = None,
+        seconds: float | None = None,
+    ) -> Any:
+        """Do as `call`, in a thread, within `seconds`. Raises EngineError."""
         limit = self.seconds if seconds is None else seconds
         try:
             async with asyncio.timeout(limit):
-                return await in_thread(partial(self.call, request))
+                return await in_thread(
+                    partial(self.call, method, path, query, body, seconds=seconds)
+                )
         except TimeoutError as error:
             raise EngineError(f"the engine did not answer within {limit:g} s") from error
         except SandboxUnavailable as error:
@@ -131,10 +139,30 @@ class Engine:
             return False
         return True
 
-    def call(self, request: Callable[[EngineApi], Any]) -> Any:
-        """Make a request of the EngineApi."""
+    def call(
+        self,
+        method: str,
+        path: str,
+        query: Mapping[str, Any] | None = None,
+        body: Mapping[str, Any] | None = None,
+        *,
+        seconds: float | None = None,
+        fine: tuple[int, ...] = (),
+    ) -> Any:
+        """Make a request and return the decoded answer; None if it is empty, or a refusal with one of
+        the statuses `fine`. `seconds`: how long the engine may be silent."""
         try:
-            return request(self._api)
+            with self._answering():
+                return self._api.ask(method, path, query, body, seconds)
+        except EngineError as error:
+            if error.status in fine:
+                return None
+            raise
+
+    @contextmanager
+    def _answering(self) -> Iterator[None]:
+        try:
+            yield
         except (http.client.HTTPException, ValueError, OSError) as error:
             raise unanswered(self.socket_path, error) from error
 
@@ -167,7 +195,7 @@ class Engine:
             raise unanswered(self.socket_path, error) from error
 
     def versions(self) -> EngineVersions:
-        facts = self.call(lambda api: api.version())
+        facts = self.call("GET", "/version")
         parts = {part["Name"].lower(): part["Version"] for part in facts.get("Components") or []}
         name = "Podman" if "podman engine" in parts else "Docker"
         of_podman = (
@@ -184,12 +212,9 @@ class Engine:
 
     def image_details(self, reference: str) -> ImageDetails | None:
         """Return what is known of an image; None if it is not on this machine."""
-        try:
-            details = self.call(lambda api: api.inspect_image(reference))
-        except EngineError as error:
-            if error.status == 404:
-                return None
-            raise
+        details = self.call("GET", f"/images/{reference}/json", fine=(404,))
+        if details is None:
+            return None
         config = details.get("Config") or {}
         variables, on_build, shell = (
             tuple(config.get(key) or ()) for key in ("Env", "OnBuild", "Shell")
@@ -206,11 +231,13 @@ class Engine:
 
     def pull(self, reference: str, on_progress: Callable[[str], None]) -> str | None:
         """Pull an image; return None if that succeeded, otherwise why not."""
-        repository, tag = _split(reference)
+        from docker.utils import parse_repository_tag
+
+        repository, tag = parse_repository_tag(reference)
         layers: dict[str, tuple[int, int]] = {}
 
         def watch(api: Any) -> str | None:
-            for entry in api.pull(repository, tag=tag, stream=True, decode=True):
+            for entry in api.pull(repository, tag=tag or "latest", stream=True, decode=True):
                 if "error" in entry:
                     return str(entry["error"])
                 detail = entry.get("progressDetail") or {}
@@ -230,10 +257,7 @@ class Engine:
         """Make an image of a root file system, given as a tar's bytes or path."""
         repository, _, version = tag.partition(":")
         names = {"repository": repository, "tag": version, "changes": changes}
-        if isinstance(tar, bytes):
-            answer = self.call_library(lambda api: api.import_image_from_data(tar, **names))
-        else:
-            answer = self.call_library(lambda api: api.import_image_from_file(tar, **names))
+        answer = self.call_library(lambda api: api.import_image(tar, **names))
         if self.image(tag) is None and (made := re.search(r"sha256:[0-9a-f]{64}", str(answer))):
             self.tag(made[0], tag)  # Podman gives it the repository's name only
         if self.image(tag) is None:
@@ -285,19 +309,17 @@ class Engine:
     def tag(self, reference: str, tag: str) -> None:
         """Give an image a further name, `REPOSITORY:VERSION`."""
         repository, _, version = tag.partition(":")
-        self.call(lambda api: api.tag(reference, repository, version))
+        self.call(
+            "POST", f"/images/{reference}/tag", {"repo": repository, "tag": version, "force": 1}
+        )
 
     def images(self, repository: str) -> tuple[str, ...]:
         """Return the tags of the repository's images."""
-        found = self.call(lambda api: api.images(name=repository))
+        found = self.call("GET", "/images/json", _filters(reference=repository))
         return tuple(tag for image in found for tag in image.get("RepoTags") or [])
 
     def remove_image(self, reference: str) -> None:
-        try:
-            self.call(lambda api: api.remove_image(reference, force=True))
-        except EngineError as error:
-            if error.status != 404:
-                raise
+        self.call("DELETE", f"/images/{reference}", {"force": 1}, fine=(404,))
 
     def run(
         self, arguments: dict[str, Any], unwanted: Callable[[], None] = lambda: None
@@ -308,14 +330,13 @@ class Engine:
         raises once it is of no use any longer; it is removed then, and what that raised is passed
         on.
         """
-        created = self.call(lambda api: api.create_container_from_config(arguments))
+        created = self.call("POST", "/containers/create", body=arguments)
         container_id = str(created["Id"])
         try:
-            stdin = self.call(
-                lambda api: api.attach_socket(container_id, params={"stdin": 1, "stream": 1})
-            )
+            with self._answering():
+                stdin = self._api.attached(container_id)
             unwanted()
-            self.call(lambda api: api.start(container_id))
+            self.call("POST", f"/containers/{container_id}/start")
             unwanted()
         except BaseException:
             self.remove(container_id)
@@ -324,36 +345,32 @@ class Engine:
 
     def remove(self, container_id: str) -> None:
         """Kill and remove a container; it may be gone, or being removed, already."""
-        try:
-            self.call(lambda api: api.remove_container(container_id, force=True, v=True))
-        except EngineError as error:
-            if error.status not in (404, 409):
-                raise
+        self.call("DELETE", f"/containers/{container_id}", {"force": 1, "v": 1}, fine=(404, 409))
 
     def unused_volumes(self, label: str) -> dict[str, dict[str, str]]:
         """Return the names of the volumes with this label that no container has, and all labels of
         each."""
-        filters = {"label": label, "dangling": "true"}
-        found = self.call(lambda api: api.volumes(filters=filters)).get("Volumes") or []
-        return {facts["Name"]: facts.get("Labels") or {} for facts in found}
+        found = self.call("GET", "/volumes", _filters(label=label, dangling="true"))
+        return {each["Name"]: each.get("Labels") or {} for each in found.get("Volumes") or []}
 
     def volumes_of(self, container_id: str) -> dict[str, str]:
         """Return the names of a container's volumes, by where they are mounted."""
-        mounts = self.call(lambda api: api.inspect_container(container_id)).get("Mounts") or []
+        found = self.call("GET", f"/containers/{container_id}/json")
+        mounts = found.get("Mounts") or []
         return {each["Destination"]: each["Name"] for each in mounts if each["Type"] == "volume"}
 
     def remove_volume(self, name: str) -> None:
         """Remove a volume; it may be gone, or in use again, already."""
-        try:
-            self.call(lambda api: api.remove_volume(name))
-        except EngineError as error:
-            if error.status not in (404, 409):
-                raise
+        self.call("DELETE", f"/volumes/{name}", fine=(404, 409))
 
     def containers(self, label: str) -> dict[str, dict[str, str]]:
         """Return the ids of the containers with this label, and all labels of each."""
-        found = self.call(lambda api: api.containers(all=True, filters={"label": label}))
+        found = self.call("GET", "/containers/json", {"all": 1} | _filters(label=label))
         return {facts["Id"]: facts.get("Labels") or {} for facts in found}
+
+
+def _filters(**wanted: str) -> dict[str, str]:
+    return {"filters": json.dumps({name: [value] for name, value in wanted.items()})}
 
 
 def _named(steps: tuple[str, ...], line: str) -> str:
@@ -375,15 +392,6 @@ def left_out_by(ignore_file: str) -> Callable[[str], bool]:
     lines = [line for each in raw if (line := each.strip()) and not each.startswith("#")]
     matcher: Any = PatternMatcher(lines)
     return lambda path: bool(matcher.matches(path))
-
-
-def _split(reference: str) -> tuple[str, str]:
-    """Split an image's name into repository and tag or digest; without one, the tag is `latest`."""
-    repository, at, digest = reference.partition("@")
-    if at:
-        return repository, digest
-    start, colon, version = reference.rpartition(":")
-    return (start, version) if colon and "/" not in version else (reference, "latest")
 
 
 @contextmanager

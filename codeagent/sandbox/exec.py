@@ -80,7 +80,6 @@ class Execution:
     ) -> None:
         """`processes`: see ExecTarget; `apart`: see Command."""
         self._engine = engine
-        self._id = wrapper.exec_id
         self._wrapper = wrapper
         self._stream = wrapper.stream
         self._trailers = {False: TrailerFilter(mark.word), True: TrailerFilter(mark.word)}
@@ -160,7 +159,7 @@ class Execution:
             if self._nothing_lives is not None:
                 return self._nothing_lives
             try:
-                state = await self._engine.ask(lambda api: api.exec_inspect(self._id))
+                state = await self._engine.ask("GET", f"/exec/{self._wrapper.exec_id}/json")
             except EngineError as error:
                 failures += 1
                 if error.status is not None or self._pump.done() or failures > 1:
@@ -345,7 +344,7 @@ async def ran_out_of_memory(engine: Engine, container_id: str, exit_code: int) -
     try:
         if await is_ending(engine, container_id):
             raise SandboxLost(lost("its container was stopped"))
-        state = (await engine.ask(lambda api: api.inspect_container(container_id)))["State"]
+        state = (await engine.ask("GET", f"/containers/{container_id}/json"))["State"]
     except EngineError as error:
         raise SandboxLost(lost(str(error))) from error
     if not state["Running"] or exit_code < 0:

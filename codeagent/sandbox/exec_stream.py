@@ -10,17 +10,16 @@ import json
 import os
 from collections.abc import AsyncGenerator, AsyncIterator
 from functools import lru_cache
-from importlib import resources
 from pathlib import Path, PurePath
-from typing import Any
 
 from codeagent.core.dataclass import dataclass
 from codeagent.core.errors import EngineError, SandboxLost
 from codeagent.sandbox.engine import Engine
-from codeagent.sandbox.engine_api import reason
+from codeagent.sandbox.engine_socket import reason
 from codeagent.sandbox.profile import HOME
 
 READ_SIZE = 256 * 1024
+SCRIPTS = Path(__file__).with_name("scripts")
 _HEADER = 8
 _STDERR = 2
 
@@ -147,19 +146,18 @@ async def start_exec(
 
     Raises EngineError if nothing was started, SandboxLost if that is unknown.
     """
-
-    def create(api: Any) -> Any:
-        return api.exec_create(
-            target.container_id,
-            command,
-            stdin=True,
-            tty=tty,
-            user=target.user,
-            workdir=target.directory,
-            environment=list(variables),
-        )
-
-    exec_id = str((await engine.ask(create))["Id"])
+    body = {
+        "AttachStdin": True,
+        "AttachStdout": True,
+        "AttachStderr": True,
+        "Tty": tty,
+        "Cmd": command,
+        "User": target.user,
+        "Env": variables,
+        "WorkingDir": target.directory,
+    }
+    made = await engine.ask("POST", f"/containers/{target.container_id}/exec", body=body)
+    exec_id = str(made["Id"])
     try:
         return exec_id, await ExecStream.open(engine, exec_id, tty)
     except EngineError as error:
@@ -210,10 +208,7 @@ def script_command(name: str, arguments: list[str]) -> list[str]:
 @lru_cache(maxsize=8)
 def script_text(name: str) -> str:
     """Return a script with the functions that all scripts share, without its comments."""
-    folder = resources.files("codeagent.sandbox").joinpath("scripts")
-    texts = (
-        folder.joinpath(f"{part}.sh").read_text(encoding="utf-8") for part in ("processes", name)
-    )
+    texts = ((SCRIPTS / f"{part}.sh").read_text(encoding="utf-8") for part in ("processes", name))
     lines = (line for text in texts for line in text.splitlines())
     return "\n".join(line for line in lines if line.strip() and not line.lstrip().startswith("# "))
 

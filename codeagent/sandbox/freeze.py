@@ -136,7 +136,7 @@ async def pause(engine: "Engine", container_id: str, frozen: FrozenList) -> None
         raise not_paused(f"that cannot be recorded: {error.strerror}") from error
     for left in reversed(range(_TRIES)):
         try:
-            await engine.ask(lambda api: api.pause(container_id))
+            await engine.ask("POST", f"/containers/{container_id}/pause")
             return
         except EngineError as error:
             if error.status == 404 or (
@@ -161,7 +161,7 @@ async def resume(engine: "Engine", container_id: str, frozen: FrozenList) -> boo
     answers = await engine.answers()
     try:
         if answers:
-            await engine.ask(lambda api: api.unpause(container_id))
+            await engine.ask("POST", f"/containers/{container_id}/unpause")
     except EngineError as error:
         goes_on = error.status in (404, 409)
     if (answers and goes_on) or (answers and await kill(engine, container_id)):
@@ -176,7 +176,7 @@ def process_list(engine: "Engine", container_id: str) -> Path | None:
     of its own, or codeagent in a container.
     """
     try:
-        facts = engine.call(lambda api: api.inspect_container(container_id))
+        facts = engine.call("GET", f"/containers/{container_id}/json")
         groups = (
             Path(f"/proc/{facts['State']['Pid']}/cgroup").read_text(encoding="utf-8").splitlines()
         )
@@ -203,7 +203,9 @@ async def is_idle(
     if 0 < len(living(processes)) <= KEEPERS + beside:
         return True
     try:
-        listed = await engine.ask(lambda api: api.top(container_id, "-eo pid,stat"))
+        listed = await engine.ask(
+            "GET", f"/containers/{container_id}/top", {"ps_args": "-eo pid,stat"}
+        )
     except EngineError as error:
         return error.status == 404
     alive = [state for *_, state in listed["Processes"] if not state.startswith(("Z", "X"))]
@@ -257,16 +259,14 @@ async def only_keepers(processes: Path | None) -> bool:
 async def kill(engine: "Engine", container_id: str) -> bool:
     """Kill and remove a container; return whether it is gone."""
     try:
-        await engine.ask(lambda api: api.remove_container(container_id, force=True, v=True))
+        await engine.ask("DELETE", f"/containers/{container_id}", {"force": 1, "v": 1})
     except EngineError as error:
         if error.status != 409:
             return error.status == 404
     else:
         return True
     try:  # it is being removed already
-        await engine.ask(
-            lambda api: api.wait(container_id, timeout=engine.seconds, condition="removed")
-        )
+        await _waited(engine, container_id, "removed", engine.seconds)
     except EngineError as error:
         return error.status == 404
     return True
@@ -286,18 +286,20 @@ async def is_ending(engine: "Engine", container_id: str) -> bool:
     """Tell whether the container is about to end: its processes end before the engine reports
     it."""
     try:
-        await engine.ask(
-            lambda api: api.wait(container_id, timeout=_ENDING_SECONDS, condition="not-running"),
-            _ENDING_SECONDS,
-        )
+        await _waited(engine, container_id, "not-running", _ENDING_SECONDS)
     except EngineError as error:
         return error.status is not None
     return True
 
 
+async def _waited(engine: "Engine", container_id: str, condition: str, seconds: float) -> None:
+    path = f"/containers/{container_id}/wait"
+    await engine.ask("POST", path, {"condition": condition}, seconds=seconds)
+
+
 async def _runs(engine: "Engine", container_id: str) -> bool:
     try:
-        state = (await engine.ask(lambda api: api.inspect_container(container_id)))["State"]
+        state = (await engine.ask("GET", f"/containers/{container_id}/json"))["State"]
     except EngineError as error:
         return error.status != 404
     return bool(state["Running"]) and not state["Paused"]

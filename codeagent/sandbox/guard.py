@@ -321,10 +321,7 @@ class ContainerGuard:
         Raises SandboxUnavailable, once for each secret, if it cannot be because it is `busy`.
         """
         root, _ = self._resources.opened()
-        if not root.unmoved():
-            raise SandboxUnavailable(
-                f"the workspace {root.path} was moved or replaced", "start codeagent again there"
-            )
+        root.refuse_moved()
         names = sorted({each.name for each in {*container.protected} ^ {*root.protected()}})
         found, tracked = await in_thread(partial(self._look, container))
         self._complete = found.complete

@@ -30,6 +30,7 @@ from codeagent.sandbox.freeze import FreezeLock
 from codeagent.sandbox.layers import finish_landings
 from codeagent.sandbox.process_tree import (
     ProcessTree,
+    close_pipes,
     living,
     pause_all,
     resume_all,
@@ -51,36 +52,6 @@ _OPEN = "network: without a sandbox every command has this machine's network; a 
 _ALSO_SECRET = frozenset(
     {"SSH_AUTH_SOCK", "SSH_AGENT_PID", "GPG_AGENT_INFO", "DBUS_SESSION_BUS_ADDRESS"}
 )
-
-
-class _Pipe:
-    """A pipe whose reading end can be closed while a child still holds the other."""
-
-    def __init__(
-        self, reader: asyncio.StreamReader, transport: asyncio.ReadTransport, write_fd: int
-    ) -> None:
-        self.reader = reader
-        self.write_fd = write_fd
-        self._transport = transport
-        self._left = False
-
-    @classmethod
-    async def open(cls) -> "_Pipe":
-        read_fd, write_fd = os.pipe()
-        reader = asyncio.StreamReader(limit=_PIECE)
-        transport, _ = await asyncio.get_running_loop().connect_read_pipe(
-            lambda: asyncio.StreamReaderProtocol(reader), os.fdopen(read_fd, "rb", 0)
-        )
-        return cls(reader, transport, write_fd)
-
-    def leave_to_child(self) -> None:
-        if not self._left:
-            os.close(self.write_fd)
-        self._left = True
-
-    def close(self) -> None:
-        self.leave_to_child()
-        self._transport.close()
 
 
 class HostSandbox:
@@ -112,6 +83,8 @@ class HostSandbox:
             warnings=("there is no sandbox: commands run on this machine with your rights",),
         )
 
+    is_ready = True
+
     async def ready(self) -> None:
         """Return at once."""
 
@@ -119,6 +92,9 @@ class HostSandbox:
     def untried(self) -> str:
         """See the port."""
         return "commands run on this machine"
+
+    async def prepare_trials(self) -> None:
+        """See the port."""
 
     async def finish_landings(self) -> tuple[str, ...]:
         """See the port."""
@@ -150,25 +126,24 @@ class HostSandbox:
             await self._freeze_lock.released()
         except asyncio.CancelledError:
             return CommandResult(exit_code=None, stopped=True)
+        mark = _mark()
+        async with self._freeze_lock.activity():
+            since = ticks()
+            process = await self._spawn(
+                command.text.encode("utf-8", "replace"), mark, apart=command.apart
+            )
+            tree = ProcessTree(process.pid, mark, since)
+            self._trees.add(tree)
         first: OutputStream = "stdout" if command.apart else "output"
-        stdout = await _Pipe.open()
-        stderr = await _Pipe.open() if command.apart else stdout
-        try:
-            mark = _mark()
-            async with self._freeze_lock.activity():
-                since = ticks()
-                process = await self._spawn(
-                    command.text.encode("utf-8", "replace"), mark, stdout, stderr
-                )
-                tree = ProcessTree(process.pid, mark, since)
-                self._trees.add(tree)
-        except BaseException:
-            stdout.close()
-            stderr.close()
-            raise
-        outputs = [asyncio.create_task(_pass_on(stdout.reader, first, on_output))]
-        if command.apart:
-            outputs.append(asyncio.create_task(_pass_on(stderr.reader, "stderr", on_output)))
+        readers: dict[OutputStream, asyncio.StreamReader | None] = {
+            first: process.stdout,
+            "stderr": process.stderr,
+        }
+        outputs = [
+            asyncio.create_task(_pass_on(reader, stream, on_output))
+            for stream, reader in readers.items()
+            if reader is not None
+        ]
         try:
             await _ended(process, outputs)
             await _drain(outputs)
@@ -188,8 +163,7 @@ class HostSandbox:
                 self._trees.discard(tree)
             for output in outputs:
                 output.cancel()
-            stdout.close()
-            stderr.close()
+            close_pipes(process)
 
     def frozen(self) -> AbstractAsyncContextManager[None]:
         """Freeze, see the port, as far as that is possible without a sandbox.
@@ -236,9 +210,7 @@ class HostSandbox:
         await self._freeze_lock.released()
         return await stop_all(process, tree)
 
-    async def _spawn(
-        self, script: bytes, mark: str, stdout: "_Pipe", stderr: "_Pipe"
-    ) -> asyncio.subprocess.Process:
+    async def _spawn(self, script: bytes, mark: str, *, apart: bool) -> asyncio.subprocess.Process:
         with tempfile.TemporaryFile() as file:
             short = len(script) <= LONGEST_ARGUMENT and b"\0" not in script
             if not short:
@@ -258,18 +230,16 @@ class HostSandbox:
                     environment=self._environment,
                     mark=mark,
                     stdin=asyncio.subprocess.DEVNULL,
-                    stdout=stdout.write_fd,
-                    stderr=stderr.write_fd,
+                    stdout=asyncio.subprocess.PIPE,
+                    stderr=asyncio.subprocess.PIPE if apart else asyncio.subprocess.STDOUT,
                     start_new_session=True,
+                    limit=_PIECE,
                     pass_fds=() if short else (file.fileno(),),
                 )
             except OSError as error:
                 raise SandboxUnavailable(
                     f"bash cannot be started: {error.strerror}", "install bash"
                 ) from error
-            finally:
-                stdout.leave_to_child()
-                stderr.leave_to_child()
 
 
 def _mark() -> str:

@@ -25,9 +25,9 @@ from codeagent.core.programs import find_program
 from codeagent.disk.opens import read_regular
 from codeagent.sandbox.described_image import BuildLimits, DescribedImage
 from codeagent.sandbox.engine import IMAGES, Engine
-from codeagent.sandbox.lock_files import LARGEST_LOCK, LOCK_FILES
 from codeagent.sandbox.profile import DEFAULT_PATH, Bind
 from codeagent.sandbox.spec import SandboxSpec
+from codeagent.sandbox.tasks import keeping
 from codeagent.sandbox.user_python import host_python
 
 OFFLINE = f"{IMAGES}:offline"
@@ -77,7 +77,6 @@ PACKAGES = (
     "xz-utils",
     "zip",
 )
-_SUITE_IN = Path("/etc/os-release")
 _PROXIES = (
     "http_proxy",
     "https_proxy",
@@ -158,6 +157,8 @@ def _with_packages(engine: Engine, spec: SandboxSpec, base: ImageChoice) -> Imag
 def package_tag(engine: Engine, spec: SandboxSpec, base: ImageChoice) -> str:
     """Return the name of the image with the packages of the workspace's locks as they are now, on
     top of `base`."""
+    from codeagent.sandbox.lock_files import LARGEST_LOCK, LOCK_FILES  # few images have packages
+
     details = engine.image_details(base.reference)
     python = "" if base.python is None else os.path.realpath(base.python)
     parts = [details.id if details else base.reference, base.path, python]
@@ -266,13 +267,13 @@ def empty_root() -> bytes:
     buffer = io.BytesIO()
     with tarfile.open(fileobj=buffer, mode="w") as tar:
         for name in ("proc", "sys", "dev", "sbin", "etc", "usr", "run", "var", "home"):
-            _add(tar, name, tarfile.DIRTYPE, 0o755)
-        _add(tar, "tmp", tarfile.DIRTYPE, 0o1777)
-        _add(tar, "var/tmp", tarfile.SYMTYPE, 0o777, link="/tmp")
+            add_entry(tar, name, tarfile.DIRTYPE, 0o755)
+        add_entry(tar, "tmp", tarfile.DIRTYPE, 0o1777)
+        add_entry(tar, "var/tmp", tarfile.SYMTYPE, 0o777, link="/tmp")
         for name in _LIBRARIES:
             if Path(f"/{name}").is_symlink():
-                _add(tar, name, tarfile.SYMTYPE, 0o777, link=str(Path(f"/{name}").readlink()))
-        _add(
+                add_entry(tar, name, tarfile.SYMTYPE, 0o777, link=str(Path(f"/{name}").readlink()))
+        add_entry(
             tar,
             "etc/nsswitch.conf",
             tarfile.REGTYPE,
@@ -282,7 +283,7 @@ def empty_root() -> bytes:
     return buffer.getvalue()
 
 
-def _add(
+def add_entry(
     tar: tarfile.TarFile, name: str, kind: bytes, mode: int, data: bytes = b"", link: str = ""
 ) -> None:
     entry = tarfile.TarInfo(name)
@@ -353,13 +354,8 @@ def build_offline(engine: Engine, scratch: Path, on_progress: Callable[[str], No
             "debootstrap is missing", "apt-get install debootstrap (Debian, Ubuntu)"
         )
     suite = _suite()
-    try:
+    with keeping(f"nothing can be built in {scratch}"):
         scratch.mkdir(mode=0o700, parents=True, exist_ok=True)
-    except OSError as error:
-        raise SandboxUnavailable(
-            f"nothing can be built in {scratch} ({error.strerror})",
-            "make it writable, or set XDG_STATE_HOME to a folder that is",
-        ) from error
     with tempfile.TemporaryDirectory(dir=scratch, prefix="build-") as folder:
         root = Path(folder) / "root"
         tar = Path(folder) / "root.tar"
@@ -401,10 +397,10 @@ def build_offline(engine: Engine, scratch: Path, on_progress: Callable[[str], No
 
 
 def _suite() -> str:
-    for line in _SUITE_IN.read_text(encoding="utf-8").splitlines():
-        name, _, value = line.partition("=")
-        if name == "VERSION_CODENAME" and value:
-            return value.strip('"')
+    import platform  # only for a build
+
+    if name := platform.freedesktop_os_release().get("VERSION_CODENAME"):
+        return name
     raise SandboxUnavailable(
         "this distribution has no code name for debootstrap", "codeagent sandbox build"
     )

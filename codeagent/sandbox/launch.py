@@ -43,6 +43,7 @@ from codeagent.sandbox.profile import (
 )
 from codeagent.sandbox.self_test import OWN_KERNEL
 from codeagent.sandbox.spec import SandboxSpec
+from codeagent.sandbox.tasks import keeping
 from codeagent.sandbox.user_python import python_links, search_path, start_scripts
 from codeagent.sandbox.work_user import WorkUserChoice, choose_user
 
@@ -260,32 +261,20 @@ def state_files(state_dir: Path, uid: int, gid: int) -> tuple[Path, Path, Path]:
     root = "" if uid == 0 else "root:x:0:0::/:/bin/false\n"
     passwd = f"agent:x:{uid}:{gid}::{HOME}:/bin/bash\n{root}{keeper}"
     group = f"agent:x:{gid}:\n" + ("" if gid == 0 else "root:x:0:\n") + f"keeper:x:{KEEPER}:\n"
-    try:
+    with keeping(f"the sandbox's files cannot be kept in {folder}"):
         folder.mkdir(mode=0o700, parents=True, exist_ok=True)
         return (
             _written(folder / "empty", ""),
             _written(folder / f"passwd-{uid}-{gid}", passwd),
             _written(folder / f"group-{gid}", group),
         )
-    except OSError as error:
-        raise SandboxUnavailable(
-            f"the sandbox's files cannot be kept in {folder} ({error.strerror})",
-            "make it writable, or set XDG_STATE_HOME to a folder that is",
-        ) from error
 
 
 def _filter_file(state_dir: Path) -> str:
     """Return the path of a file with the seccomp filter; write it if it is missing. Raises
     SandboxUnavailable."""
-    try:
+    with keeping(f"the sandbox's system call filter cannot be kept in {state_dir}"):
         return str(_written(state_dir / "sandbox" / "seccomp.json", seccomp_filter()))
-    except OSError as error:
-        problem = (
-            f"the sandbox's system call filter cannot be kept in {state_dir} ({error.strerror})"
-        )
-        raise SandboxUnavailable(
-            problem, "make it writable, or set XDG_STATE_HOME to a folder that is"
-        ) from error
 
 
 def _written(path: Path, text: str) -> Path:

@@ -8,7 +8,7 @@ import threading
 import time
 from collections import deque
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import Literal
 
@@ -117,13 +117,15 @@ class PinnedRoot:
         finally:
             os.close(fd)
 
-    def unmoved(self) -> bool:
-        """Tell whether the path still leads to this very directory."""
-        try:
+    def refuse_moved(self) -> None:
+        """Raise SandboxUnavailable unless the path still leads to this very directory."""
+        with suppress(OSError):
             now = os.lstat(self.path)
-        except OSError:
-            return False
-        return (now.st_dev, now.st_ino) == self._identity
+            if (now.st_dev, now.st_ino) == self._identity:
+                return
+        raise SandboxUnavailable(
+            f"the workspace {self.path} was moved or replaced", "start codeagent again there"
+        )
 
     def find(self, name: str) -> PinnedEntry | None:
         """Return what is at `name` (relative), a link itself and not its target; None if nothing

@@ -6,7 +6,6 @@ of the repository, and reaches their indexes through the proxy. What they leave 
 top of the image in use.
 """
 
-import io
 import json
 import shlex
 import shutil
@@ -17,6 +16,7 @@ from collections import deque
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import replace
+from functools import partial
 from pathlib import Path
 from typing import BinaryIO
 from urllib.parse import urlsplit
@@ -29,11 +29,11 @@ from codeagent.sandbox.docker_sandbox import DockerSandbox
 from codeagent.sandbox.dockerfile_words import image_id, word
 from codeagent.sandbox.egress.internet import NOT_PUBLIC, Internet
 from codeagent.sandbox.engine import BuildOptions, Engine
-from codeagent.sandbox.image import ImageChoice, package_tag, package_tags
+from codeagent.sandbox.image import ImageChoice, add_entry, package_tag, package_tags
 from codeagent.sandbox.lock_files import Lock, read_locks, requirements
 from codeagent.sandbox.profile import Bind
 from codeagent.sandbox.spec import SandboxSpec
-from codeagent.sandbox.tasks import in_thread
+from codeagent.sandbox.tasks import in_thread, keeping
 from codeagent.sandbox.user_python import python_names, start_script
 
 _PLACE = "/opt/codeagent"
@@ -92,7 +92,7 @@ class PackageBuild:
                 per_command=False,
             )
             for lock in self._locks:
-                sandbox = DockerSandbox(spec, internet_for(lock))
+                sandbox = DockerSandbox(spec, partial(internet_for, lock))
                 try:
                     await (self._python if lock.kind == "python" else self._node)(
                         sandbox, lock, work
@@ -122,49 +122,20 @@ class PackageBuild:
             word for host in plain for word in ("--trusted-host", host)
         ]  # what comes from it has a known hash
         complete = ["--no-deps"] if lock.packages else []
-        pip = [
-            "python3",
-            "-m",
-            "pip",
-            "--python",
-            f"{_PYTHON}/bin/python",
-            "--isolated",
-            "--disable-pip-version-check",
-            "install",
-            "--no-input",
-            "--no-cache-dir",
-            "--progress-bar",
-            "off",
-            "--retries",
-            "1",
-            "--require-hashes",
-            *complete,
-            *indexes,
-            "-r",
-            "requirements.txt",
-        ]
-        make = f"python3 -m venv --without-pip {_PYTHON}"
-        await self._run(
-            sandbox, lock, f"{make} && mkdir -p tmp && TMPDIR=$PWD/tmp {shlex.join(pip)}"
+        pip = (
+            f"python3 -m pip --python {_PYTHON}/bin/python --isolated --disable-pip-version-check "
+            "install --no-input --no-cache-dir --progress-bar off --retries 1 --require-hashes"
         )
+        given = shlex.join([*complete, *indexes, "-r", "requirements.txt"])
+        make = f"python3 -m venv --without-pip {_PYTHON}"
+        await self._run(sandbox, lock, f"{make} && mkdir -p tmp && TMPDIR=$PWD/tmp {pip} {given}")
 
     async def _node(self, sandbox: DockerSandbox, lock: Lock, work: Path) -> None:
         (work / "package.json").write_text(lock.manifest, encoding="utf-8")
         (work / "package-lock.json").write_text(lock.text, encoding="utf-8")
-        npm = [
-            "npm",
-            "ci",
-            "--no-audit",
-            "--no-fund",
-            "--no-update-notifier",
-            "--cache",
-            "cache",
-            "--registry",
-            lock.indexes[0],
-        ]
-        await self._run(
-            sandbox, lock, f"{shlex.join(npm)} && mv node_modules {_PLACE}/node_modules"
-        )
+        npm = "npm ci --no-audit --no-fund --no-update-notifier --cache cache --registry"
+        index = shlex.quote(lock.indexes[0])
+        await self._run(sandbox, lock, f"{npm} {index} && mv node_modules {_PLACE}/node_modules")
 
     async def _run(
         self, sandbox: DockerSandbox, lock: Lock, text: str, *, quiet: bool = False
@@ -207,7 +178,7 @@ class PackageBuild:
         ):
             _pack(layer, kept, names)
             with tarfile.open(fileobj=context, mode="w") as tar:
-                _add(tar, "Dockerfile", "\n".join(lines).encode())
+                add_entry(tar, "Dockerfile", tarfile.REGTYPE, 0o644, "\n".join(lines).encode())
                 entry = tarfile.TarInfo("packages.tar")
                 entry.size = layer.tell()
                 layer.seek(0)
@@ -250,14 +221,9 @@ def dockerfile_on(engine: Engine, base: str, path: str, *, python: bool) -> list
 def _scratch(state_dir: Path) -> Iterator[tuple[Path, Path]]:
     """Make a folder for the lock files and one for what is installed; both go at the end."""
     parent = state_dir / "sandbox"
-    try:
+    with keeping(f"nothing can be built in {parent}"):
         parent.mkdir(mode=0o700, parents=True, exist_ok=True)
         folder = Path(tempfile.mkdtemp(dir=parent, prefix="packages-"))
-    except OSError as error:
-        raise SandboxUnavailable(
-            f"nothing can be built in {parent} ({error.strerror})",
-            "make it writable, or set XDG_STATE_HOME to a folder that is",
-        ) from error
     try:
         for name in ("work", "kept"):
             (folder / name).mkdir(mode=0o755)
@@ -283,13 +249,5 @@ def _pack(file: BinaryIO, kept: Path, names: list[str]) -> None:
             if (kept / name).is_dir():
                 tar.add(kept / name, target[1:], filter=plain)
         for name in names:
-            _add(
-                tar, f"{_SCRIPTS}/{name}"[1:], start_script(f"{_PYTHON}/bin/{name}").encode(), 0o755
-            )
-
-
-def _add(tar: tarfile.TarFile, name: str, data: bytes, mode: int = 0o644) -> None:
-    entry = tarfile.TarInfo(name)
-    entry.size = len(data)
-    entry.mode = mode
-    tar.addfile(entry, io.BytesIO(data))
+            script = start_script(f"{_PYTHON}/bin/{name}").encode()
+            add_entry(tar, f"{_SCRIPTS}/{name}"[1:], tarfile.REGTYPE, 0o755, script)

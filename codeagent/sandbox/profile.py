@@ -3,7 +3,7 @@
 import json
 from functools import lru_cache
 from hashlib import sha256
-from importlib import resources
+from pathlib import Path
 from typing import Any
 
 from codeagent.core.dataclass import dataclass
@@ -185,9 +185,7 @@ def seccomp_filter() -> str:
     calls go, too: no distribution's programs make them, and the engine, which compiles the filter
     for every command, spends a third of that on them.
     """
-    profile = json.loads(
-        resources.files("codeagent.sandbox").joinpath("seccomp.json").read_text(encoding="utf-8")
-    )
+    profile = json.loads(Path(__file__).with_name("seccomp.json").read_bytes())
     replaced = {"socket"} | _WITHHELD | _MODE_ARGUMENT.keys() | _FLAGS_AND_MODE_ARGUMENTS.keys()
     replaced |= _MKNOD_MODE_ARGUMENT.keys()
     for machine in profile["archMap"]:

@@ -14,13 +14,12 @@ from typing import Literal
 
 from codeagent.core.errors import EngineError, SandboxLost, SandboxUnavailable
 from codeagent.core.host_programs import SERVER, minimal, new_mark, start_program
-from codeagent.core.hosts import HostRule
 from codeagent.core.ports import RunningProgram, StdioProgram
 from codeagent.core.programs import SEARCH_VARIABLES, find_program, why_not_found
 from codeagent.disk.locks import locked, try_lock
 from codeagent.disk.opens import open_folder
 from codeagent.sandbox.container import SessionContainer
-from codeagent.sandbox.egress.containers import Forwarder, proxy_variables
+from codeagent.sandbox.egress.containers import Forwarder
 from codeagent.sandbox.egress.grant import Grant
 from codeagent.sandbox.egress.proxy import EgressProxy
 from codeagent.sandbox.engine import Engine
@@ -28,7 +27,7 @@ from codeagent.sandbox.exec_stream import ExecStream, ExecTarget, start_exec
 from codeagent.sandbox.freeze import FreezeLock
 from codeagent.sandbox.guard import SessionResources
 from codeagent.sandbox.mounts import PinnedEntry
-from codeagent.sandbox.process_tree import ProcessTree, stop_all, ticks
+from codeagent.sandbox.process_tree import ProcessTree, close_pipes, stop_all, ticks
 from codeagent.sandbox.profile import HOME
 from codeagent.sandbox.spec import SandboxSpec
 from codeagent.sandbox.tasks import all_done, in_thread, run_to_end
@@ -95,21 +94,15 @@ class ContainerPrograms:
 
     async def start(self, program: StdioProgram) -> RunningProgram:
         """Implement `StartProgram`."""
-        try:
-            rules = tuple(map(HostRule.parse, program.hosts))
-        except ValueError as error:
-            raise SandboxUnavailable(
-                f"nothing was started: {error}", "correct the list of hosts"
-            ) from error
+        grant = None
         spec = replace(self._spec, read_only_workspace=not program.writes)
         if program.directory is None:
             spec = replace(spec, python=replace(spec.python, environment=None))
-        if rules:
-            await self._proxy.open()
+        if program.hosts:
+            grant = await self._proxy.opened_for(program.hosts, program.reach, "started")
             spec = replace(spec, egress_folder=self._proxy.folder)
         container = self._make(spec)
         self._open[container] = None
-        grant = self._proxy.grant(rules, program.reach) if rules else None
         try:
             started = await self._start_in(container, program, grant)
         except BaseException as error:
@@ -134,9 +127,7 @@ class ContainerPrograms:
         moved = self._freeze_lock.begin_activity()
         try:
             if grant is not None and forwarder is not None:
-                variables += proxy_variables(
-                    await forwarder.ready(engine, target.container_id), grant
-                )
+                variables += await forwarder.variables(engine, target.container_id, grant)
             if program.writes:
                 self.writing[container] = None
             exec_id, stream = await start_exec(engine, target, command, variables)
@@ -165,10 +156,7 @@ class ContainerPrograms:
     def _shielded(self) -> frozenset[PinnedEntry]:
         """Return what containers made now protect and hide. Blocks. Raises SandboxUnavailable."""
         root, _ = self._resources.opened()
-        if not root.unmoved():
-            raise SandboxUnavailable(
-                f"the workspace {root.path} was moved or replaced", "start codeagent again there"
-            )
+        root.refuse_moved()
         return frozenset(root.protected()) | self._resources.secrets().masked
 
     async def _drop(
@@ -299,7 +287,7 @@ class _ContainerProgram(RunningProgram):
         code: int | None = None
         try:
             with suppress(EngineError):
-                state = await self._engine.ask(lambda api: api.exec_inspect(self._exec_id))
+                state = await self._engine.ask("GET", f"/exec/{self._exec_id}/json")
                 code = state.get("ExitCode") if not state.get("Running") else None
             self._stream.close()
         finally:
@@ -479,12 +467,7 @@ class _MachineProgram(RunningProgram):
         await self._ended()  # what was killed may still be giving back its memory
         if self._own is not None:
             await in_thread(self._own.remove)
-        transport = getattr(
-            self._process, "_transport", None
-        )  # else it warns while a child holds a pipe
-        if transport is not None:
-            with suppress(PermissionError, ProcessLookupError):
-                transport.close()
+        close_pipes(self._process)
         return code
 
     async def _ended(self) -> None:

@@ -15,6 +15,7 @@ from codeagent.core.errors import EngineError, SandboxError
 from codeagent.sandbox.engine import Engine
 from codeagent.sandbox.exec_stream import ExecStream, ExecTarget, start_script
 from codeagent.sandbox.freeze import KEEPERS, living
+from codeagent.sandbox.tasks import started
 
 _WAITING = b"waiting\n"
 _PROCESSES = 4
@@ -89,8 +90,7 @@ class Spare:
         self._engine = engine
         self._target = target
         self._expected = frozenset[int]()
-        self._starting = asyncio.create_task(self._start())
-        self._starting.add_done_callback(lambda task: task.cancelled() or task.exception())
+        self._starting = started(self._start())
 
     async def take(self, target: ExecTarget, variables: tuple[str, ...]) -> Wrapper | None:
         """Return the wrapper if it may be used for a command in `target`; otherwise end it. To be
@@ -153,7 +153,7 @@ class Spare:
         start after us."""
         pid = 0
         for _ in range(_MOST_TRIES):
-            facts = await self._engine.ask(lambda api: api.exec_inspect(wrapper.exec_id))
+            facts = await self._engine.ask("GET", f"/exec/{wrapper.exec_id}/json")
             pid = int(facts.get("Pid") or 0)
             if pid:
                 break

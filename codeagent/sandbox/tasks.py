@@ -2,14 +2,15 @@
 the disk."""
 
 import asyncio
-import os
+import shutil
 import threading
-from collections.abc import AsyncIterator, Awaitable, Callable, Coroutine
-from contextlib import asynccontextmanager
+from collections.abc import AsyncIterator, Awaitable, Callable, Coroutine, Iterator
+from contextlib import asynccontextmanager, contextmanager
 from dataclasses import replace
 from pathlib import Path
 from typing import Any, TypeVar
 
+from codeagent.core.errors import SandboxUnavailable
 from codeagent.core.ports import CommandResult
 
 T = TypeVar("T")
@@ -21,7 +22,6 @@ DRAIN_SECONDS = 0.2
 """How long to wait for output once the command has ended."""
 _TELL_SECONDS = 2.0
 LOOK_SECONDS = 0.5
-GIB = 1024**3
 _MUST_STAY_FREE = GIB
 _MOST_TAKEN = 5 * GIB
 _ALWAYS_TAKEN = GIB // 64
@@ -103,11 +103,32 @@ async def run_to_end(work: Coroutine[Any, Any, T]) -> T:
     return task.result()
 
 
+def started(work: Coroutine[Any, Any, T]) -> asyncio.Task[T]:
+    """Start work beside what comes next; whoever awaits the task learns what went wrong, if anybody
+    does."""
+    task = asyncio.create_task(work)
+    task.add_done_callback(lambda task: task.cancelled() or task.exception())
+    return task
+
+
 async def all_done(*work: Awaitable[object]) -> None:
     """Wait until every one has ended, however; then raise what the first that failed raised."""
     for end in await asyncio.gather(*work, return_exceptions=True):
         if isinstance(end, BaseException):
             raise end
+
+
+@contextmanager
+def keeping(problem: str) -> Iterator[None]:
+    """Raise SandboxUnavailable with the problem, and why, if a file of the sandbox's own cannot be
+    kept."""
+    try:
+        yield
+    except OSError as error:
+        raise SandboxUnavailable(
+            f"{problem} ({error.strerror})",
+            "make it writable, or set XDG_STATE_HOME to a folder that is",
+        ) from error
 
 
 class Room:
@@ -143,12 +164,11 @@ def free_bytes(folder: Path) -> int:
     that is unknown."""
     for place in (folder, *folder.parents):
         try:
-            found = os.statvfs(place)
+            return shutil.disk_usage(place).free
         except FileNotFoundError:
             continue
         except OSError:
             break
-        return found.f_bavail * found.f_frsize
     return 2**63
 
 

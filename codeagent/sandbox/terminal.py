@@ -48,7 +48,7 @@ async def interact(engine: Engine, target: ExecTarget) -> int:
         if is_terminal:
             loop.remove_signal_handler(signal.SIGWINCH)
         stream.close()
-    state = await engine.ask(lambda api: api.exec_inspect(exec_id))
+    state = await engine.ask("GET", f"/exec/{exec_id}/json")
     return int(state.get("ExitCode") or 0)
 
 
@@ -88,7 +88,7 @@ async def _show(stream: ExecStream, is_terminal: bool) -> None:
 
 async def _resize(engine: Engine, exec_id: str, lines: int, columns: int) -> None:
     try:
-        await engine.ask(lambda api: api.exec_resize(exec_id, lines, columns))
+        await engine.ask("POST", f"/exec/{exec_id}/resize", {"h": lines, "w": columns})
     except EngineError:
         return
 

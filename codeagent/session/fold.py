@@ -24,16 +24,9 @@ from codeagent.core.events import (
     ToolStarted,
 )
 from codeagent.core.history import BranchingHistory, CheckpointTimeline, TodoTimeline, walk
-from codeagent.core.jobs import EndedJob, Job
+from codeagent.core.jobs import EndedJob, Job, Trigger, TriggerAdded, TriggerFired, TriggerStopped
 from codeagent.core.json_types import MAIN, JsonObject
-from codeagent.core.messages import (
-    AssistantMessage,
-    Message,
-    ToolCall,
-    ToolMessage,
-    UserMessage,
-    text_of,
-)
+from codeagent.core.messages import AssistantMessage, Message, ToolCall, UserMessage, text_of
 from codeagent.core.model import ModelInUse
 from codeagent.core.notes import (
     job_note,
@@ -61,8 +54,13 @@ from codeagent.core.notices import (
     ToolsetChosen,
 )
 from codeagent.core.policy import Mode, NetworkLevel
-from codeagent.core.triggers import Trigger, TriggerAdded, TriggerFired, TriggerStopped
-from codeagent.session.transcript import AnyEvent, Told, rebuilt_line, transcript, with_typed_pins
+from codeagent.session.transcript import (
+    AnyEvent,
+    Transcript,
+    rebuilt_line,
+    transcript,
+    with_typed_pins,
+)
 
 if TYPE_CHECKING:  # it needs pydantic
     from codeagent.core.channels import ChannelKind
@@ -121,6 +119,31 @@ class DoneStep:
 
 
 @dataclass(frozen=True)
+class SessionHosts:
+    """What a session reached, and may reach."""
+
+    network: NetworkLevel | None = None
+    """The level in force at the end; None if it was never changed."""
+    heard: tuple[str, ...] = ()
+    """Hosts and servers that answered calls, in the order of their first answers
+    (`core.policy.Policy.heard`)."""
+    model: str = ""
+    """The host that the last requests went to; empty if that is not known."""
+
+
+@dataclass(frozen=True)
+class PastCompactions:
+    """What the next compaction has to know of the session."""
+
+    pins: tuple[str, ...] = ()
+    """The lines that every compaction keeps."""
+    questions: Mapping[str, tuple[str, ...]] = field(default_factory=dict)
+    """The model's questions that were open at each compaction, by its note."""
+    own_text_fills: bool = False
+    """The user was told that their own text fills the window, and nothing was compacted since."""
+
+
+@dataclass(frozen=True)
 class History:
     """What a session holds at its end; empty for a new session."""
 
@@ -142,9 +165,7 @@ class History:
     triggers: tuple[Trigger, ...] = ()
     """All there were, in the order they were set; `at_most` of one that was stopped is how often it
     fired."""
-    mode: Mode | None = None
-    network: NetworkLevel | None = None
-    """Both in force at the end; None if no run began, or the level was never changed."""
+    hosts: SessionHosts = SessionHosts()
     details: tuple[ToolDetails, ...] = ()
     """In the order the calls ended."""
     dropped: tuple[str, ...] = ()
@@ -153,20 +174,10 @@ class History:
     """Of every call there ever was, including those taken back."""
     timeline: CheckpointTimeline = field(default_factory=CheckpointTimeline)
     """The points to go back to."""
-    pins: tuple[str, ...] = ()
-    """The lines that every compaction keeps."""
-    questions: Mapping[str, tuple[str, ...]] = field(default_factory=dict)
-    """The model's questions that were open at each compaction, by its note."""
+    compactions: PastCompactions = field(default_factory=PastCompactions)
     todo: TodoTimeline = field(default_factory=TodoTimeline)
     steps: tuple[DoneStep, ...] = ()
     """Of recipes, in the order they ended; without those taken back."""
-    heard: tuple[str, ...] = ()
-    """Hosts and servers that answered calls, in the order of their first answers
-    (`core.policy.Policy.heard`)."""
-    own_text_fills: bool = False
-    """The user was told that their own text fills the window, and nothing was compacted since."""
-    server: str = ""
-    """The host that the last requests went to; empty if that is not known."""
 
     @property
     def messages(self) -> tuple[Message, ...]:
@@ -183,10 +194,8 @@ def _own_text_fills(events: Sequence[AnyEvent]) -> bool:
 
 
 def _last_server(events: Sequence[AnyEvent]) -> str:
-    for event in reversed(events):
-        if isinstance(event, RunStarted | ModelFellBack) and event.server:
-            return event.server
-    return ""
+    asked = (event for event in reversed(events) if isinstance(event, RunStarted | ModelFellBack))
+    return next((event.server for event in asked if event.server), "")
 
 
 def own_events(events: Sequence[AnyEvent]) -> list[AnyEvent]:
@@ -215,11 +224,14 @@ def fold(events: Sequence[AnyEvent]) -> History:
         notes=_notes(own),
         jobs=ended_jobs(own),
         triggers=_triggers(own),
-        mode=last_mode(own),
-        network=next(
-            (event.network for event in reversed(own) if isinstance(event, NetworkChanged)), None
+        hosts=SessionHosts(
+            network=next(
+                (event.network for event in reversed(own) if isinstance(event, NetworkChanged)),
+                None,
+            ),
+            heard=tuple(event.place for event in own if isinstance(event, TextRead)),
+            model=_last_server(own),
         ),
-        server=_last_server(own),
         details=tuple(_details(own, results, told)),
         dropped=tuple(told.dropped),
         call_ids=frozenset(results)
@@ -227,16 +239,17 @@ def fold(events: Sequence[AnyEvent]) -> History:
         | {call.id for call in told.calls},
         timeline=CheckpointTimeline(own),
         steps=tuple(_done_steps(walked.items)),
-        heard=tuple(event.place for event in own if isinstance(event, TextRead)),
-        pins=next((event.pins for event in reversed(own) if isinstance(event, PinsChanged)), ()),
-        questions=questions,
-        own_text_fills=_own_text_fills(own),
+        compactions=PastCompactions(
+            next((event.pins for event in reversed(own) if isinstance(event, PinsChanged)), ()),
+            questions,
+            _own_text_fills(own),
+        ),
         todo=TodoTimeline(own),
     )
 
 
 def _details(
-    events: Sequence[AnyEvent], results: Mapping[str, ToolResultAdded], told: Told
+    events: Sequence[AnyEvent], results: Mapping[str, ToolResultAdded], told: Transcript
 ) -> Iterator[ToolDetails]:
     """Yield what the calls that ran read and changed; after a compaction, what is left of the
     earlier ones is known.
@@ -245,9 +258,7 @@ def _details(
     that was discarded are not: the model never had their results.
     """
     discarded = _discarded(events)
-    left = {
-        message.call_id for message in told.messages if isinstance(message, ToolMessage)
-    } - told.pruned
+    left = told.answered
     for event in events:
         match event:
             case ToolsetChosen(toolset=name, tools=tools, on=on):
@@ -405,13 +416,8 @@ def last_mode(events: Iterable[AnyEvent]) -> Mode | None:
     """Return the mode in force at the end; None if no run began."""
     mode: Mode | None = None
     for event in events:
-        match event:
-            case RunStarted():
-                mode = event.mode
-            case ModeChanged(mode=changed):
-                mode = changed
-            case _:
-                pass
+        if isinstance(event, RunStarted | ModeChanged):
+            mode = event.mode
     return mode
 
 
@@ -483,11 +489,5 @@ def _job(start: JobStarted, end: JobFinished, events: Sequence[AnyEvent]) -> Job
 
 
 def _ports(job_id: str, events: Sequence[AnyEvent]) -> tuple[int, ...]:
-    found = []
-    for event in events:
-        match event:
-            case JobListens(port=port) if event.job_id == job_id:
-                found.append(port)
-            case _:
-                pass
-    return tuple(found)
+    told = (event for event in events if isinstance(event, JobListens))
+    return tuple(event.port for event in told if event.job_id == job_id)

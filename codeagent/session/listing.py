@@ -8,8 +8,8 @@ from pathlib import Path
 
 from codeagent.core.dataclass import dataclass
 from codeagent.core.errors import SessionError
-from codeagent.disk.locks import locked
 from codeagent.disk.private import UnsafeFile, read_small, replace_private
+from codeagent.session.lock import changing
 
 _LARGEST = 64 * 1024 * 1024
 _LONGEST = 4_000
@@ -93,18 +93,13 @@ class SessionTitles:
 
     @contextmanager
     def _changing(self) -> Iterator[dict[str, str]]:
-        try:
-            with locked(self._path.with_name(f"{self._path.name}.lock")):
-                titles = self.all()
-                yield titles
-                written = {session_id: [title] for session_id, title in titles.items()}
-                replace_private(
-                    self._path, json.dumps(written, ensure_ascii=False).encode("utf-8", "replace")
-                )
-        except OSError as error:
-            raise SessionError(
-                f"{self._path} cannot be changed ({error.strerror}); nothing was changed"
-            ) from error
+        with changing(self._path):
+            titles = self.all()
+            yield titles
+            written = {session_id: [title] for session_id, title in titles.items()}
+            replace_private(
+                self._path, json.dumps(written, ensure_ascii=False).encode("utf-8", "replace")
+            )
 
 
 def _texts(path: Path, count: int) -> dict[str, list[str]]:

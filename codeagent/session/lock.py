@@ -1,11 +1,13 @@
-"""The lock of a session: at most one process writes its log."""
+"""Locks: at most one process writes the log of a session, or changes a file that sessions share."""
 
 import os
 import time
+from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
 
-from codeagent.core.errors import SessionInUse
-from codeagent.disk.locks import open_lock_file, try_lock
+from codeagent.core.errors import SessionError, SessionInUse
+from codeagent.disk.locks import locked, open_lock_file, try_lock
 from codeagent.disk.opens import open_file
 
 _PATIENCE = 2.0
@@ -63,6 +65,19 @@ def is_locked(path: Path) -> bool:
     except SessionInUse:
         return True
     return False
+
+
+@contextmanager
+def changing(path: Path) -> Iterator[None]:
+    """Keep other processes from changing a file in the meantime. Raises SessionError in place of an
+    OSError."""
+    try:
+        with locked(path.with_name(f"{path.name}.lock")):
+            yield
+    except OSError as error:
+        raise SessionError(
+            f"{path} cannot be changed ({error.strerror}); nothing was changed"
+        ) from error
 
 
 def _acquired(fd: int, *, shared: bool = False) -> bool:

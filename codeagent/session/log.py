@@ -86,7 +86,7 @@ class SessionLog:
         The file is repaired: it ends with a whole line.
         """
         self._path = path
-        self._session_id = session_id
+        self.session_id = session_id
         self._redactor = redactor
         self._release = release
         self._next_seq = next_seq
@@ -102,10 +102,6 @@ class SessionLog:
         self._torn = False
         self._names_durable = False
         self._syncing = asyncio.Lock()
-
-    @property
-    def session_id(self) -> str:
-        return self._session_id
 
     @property
     def folder(self) -> Path:

@@ -12,11 +12,11 @@ from typing import Any, Literal
 from codeagent.core.deferred import BaseModel, ConfigDict, Field
 from codeagent.core.errors import SessionError
 from codeagent.core.lazy_regex import lazy_regex
-from codeagent.core.ports import Found, Hit, Note, ScratchpadFull
+from codeagent.core.memory import Found, Hit, Note, ScratchpadFull
 from codeagent.core.redact import Redactor
 from codeagent.core.sanitize import one_line
-from codeagent.disk.locks import locked
 from codeagent.disk.private import UnsafeFile, read_small, replace_private
+from codeagent.session.lock import changing
 from codeagent.session.log import unseal
 from codeagent.session.store import LOG, SessionStore
 
@@ -202,17 +202,12 @@ class ScratchpadFile:
     def _changing(self) -> Iterator[dict[str, str]]:
         """Yield the notes to change; they are written at the end if they differ. Raises
         SessionError."""
-        try:
-            with locked(self._path.with_name(f"{self._path.name}.lock")):
-                before = self._read()
-                notes = dict(before)
-                yield notes
-                if notes != before:
-                    replace_private(self._path, _Pages(notes=notes).model_dump_json().encode())
-        except OSError as error:
-            raise SessionError(
-                f"{self._path} cannot be changed ({error.strerror}); nothing was changed"
-            ) from error
+        with changing(self._path):
+            before = self._read()
+            notes = dict(before)
+            yield notes
+            if notes != before:
+                replace_private(self._path, _Pages(notes=notes).model_dump_json().encode())
 
     def _read(self) -> dict[str, str]:
         try:

@@ -9,7 +9,7 @@ from typing import BinaryIO
 
 from codeagent.core.dataclass import dataclass
 from codeagent.core.lazy_regex import lazy_regex
-from codeagent.core.ports import OutputPage
+from codeagent.core.memory import OutputPage
 from codeagent.core.redact import Redactor
 from codeagent.disk.opens import create_file
 from codeagent.disk.private import make_private_folder

@@ -109,7 +109,12 @@ class _Reading:
     def recording(self) -> Recording:
         events = tuple(sorted(self.events, key=lambda event: event.seq))
         return Recording(
-            events, tuple(self.problems), self.end, self.tail, self.tail_is_record, self.last
+            events,
+            tuple(self.problems),
+            self.end,
+            self.tail,
+            tail_is_record=self.tail_is_record,
+            last=self.last,
         )
 
 

@@ -47,6 +47,7 @@ from codeagent.session.transcript import ENDED, ENDED_MIDWAY, AnyEvent
 
 DAMAGED = "events.damaged"
 """The file beside the log that keeps what was cut off it."""
+_OfCall = ToolCallAdded | ToolStarted | ToolFinished | ToolResultAdded
 _SHOWN = 3
 """Problems of a damaged log that are listed when it is opened."""
 _LOST = "the process that ran it is gone; how it ended is unknown"
@@ -68,13 +69,12 @@ def check_recording(recording: Recording, history: History | None = None) -> Che
     if recording.torn:
         repairs.append(f"{len(recording.tail)} bytes of an unfinished record at the end")
     own = own_events(recording.events)
-    commands = {
-        event.call_id for event in own if isinstance(event, ToolStarted) and event.name == SHELL
-    }
+    commands = {event.call_id for event in _commands(own)}
     of_user, of_agent = _split(own, commands)
     problems += _repeated(of_user)
     unanswered = sorted(
-        {*(event.call_id for event in _unfinished(of_user)), *(commands - _answered(of_user))}
+        {event.call_id for event in _unfinished(of_user)}
+        | (commands - _calls(of_user, ToolResultAdded))
     )
     repairs += [f"the command {call_id} did not end" for call_id in unanswered]
     problems += _job_problems(own)
@@ -113,17 +113,23 @@ def _runs(events: Sequence[AnyEvent]) -> list[tuple[Sequence[AnyEvent], bool]]:
 
 
 def _unanswered(run: Sequence[AnyEvent]) -> list[str]:
-    answered = _answered(run)
+    answered = _calls(run, ToolResultAdded)
     asked = [event.call_id for event in run if isinstance(event, ToolCallAdded)]
     return [call_id for call_id in dict.fromkeys(asked) if call_id not in answered]
 
 
-def _answered(run: Sequence[AnyEvent]) -> set[str]:
-    return {event.call_id for event in run if isinstance(event, ToolResultAdded)}
+def _calls(events: Sequence[AnyEvent], kind: type[_OfCall]) -> set[str]:
+    """Return the ids of the calls that have such an event."""
+    return {event.call_id for event in events if isinstance(event, kind)}
+
+
+def _commands(events: Sequence[AnyEvent]) -> list[ToolStarted]:
+    """Return the starts of the user's own shell commands."""
+    return [event for event in events if isinstance(event, ToolStarted) and event.name == SHELL]
 
 
 def _unfinished(run: Sequence[AnyEvent]) -> list[ToolStarted]:
-    finished = {event.call_id for event in run if isinstance(event, ToolFinished)}
+    finished = _calls(run, ToolFinished)
     return [
         event for event in run if isinstance(event, ToolStarted) and event.call_id not in finished
     ]
@@ -131,7 +137,6 @@ def _unfinished(run: Sequence[AnyEvent]) -> list[ToolStarted]:
 
 def _repeated(run: Sequence[AnyEvent]) -> list[str]:
     problems = []
-    started = {event.call_id for event in run if isinstance(event, ToolStarted)}
     for kind, word in (
         (ToolResultAdded, "results"),
         (ToolStarted, "starts"),
@@ -141,9 +146,9 @@ def _repeated(run: Sequence[AnyEvent]) -> list[str]:
         problems += [
             f"call {call_id} has {count} {word}" for call_id, count in counts.items() if count > 1
         ]
-    ended = {event.call_id for event in run if isinstance(event, ToolFinished)}
+    unstarted = _calls(run, ToolFinished) - _calls(run, ToolStarted)
     return problems + [
-        f"call {call_id} finished and never started" for call_id in sorted(ended - started)
+        f"call {call_id} finished and never started" for call_id in sorted(unstarted)
     ]
 
 
@@ -191,14 +196,16 @@ def closing_events(
         for tool in _unfinished(own)
     ]
     closing += [_no_result(each.call, each.started) for each in history.open_calls]
-    begun = {event.call_id for event in own if isinstance(event, ToolStarted)}
+    begun = _calls(own, ToolStarted)
+    answered = _calls(own, ToolResultAdded)
     closing += [
         _no_result(call, call.id in begun)
         for call in _discarded(own, {each.call.id for each in history.open_calls})
     ]
     closing += [
         _no_result(ToolCall(id=command.call_id, name=SHELL), True, dict(command.arguments))
-        for command in _open_commands(own)
+        for command in _commands(own)
+        if command.call_id not in answered
     ]
     closing += [_lost(job, own, now) for job in open_jobs(own)]
     closing += [
@@ -220,16 +227,9 @@ def _open_approvals(events: Sequence[AnyEvent]) -> list[ApprovalRequested]:
     return [event for event in asked if event.approval_id not in answered]
 
 
-def _open_commands(events: Sequence[AnyEvent]) -> list[ToolStarted]:
-    """Find the user's own shell commands that have no result."""
-    answered = _answered(events)
-    started = [event for event in events if isinstance(event, ToolStarted) and event.name == SHELL]
-    return [event for event in started if event.call_id not in answered]
-
-
 def _discarded(events: Sequence[AnyEvent], open_ids: set[str]) -> list[ToolCall]:
     """Find the calls that were announced in an answer that was never completed."""
-    answered = _answered(events) | open_ids
+    answered = _calls(events, ToolResultAdded) | open_ids
     announced = {event.call_id: event for event in events if isinstance(event, ToolCallAdded)}
     return [
         ToolCall(id=event.call_id, name=event.name, arguments=event.arguments)

@@ -7,7 +7,7 @@ import os
 import secrets
 import time
 from collections.abc import Callable, Iterable, Iterator
-from contextlib import AsyncExitStack, suppress
+from contextlib import AsyncExitStack, contextmanager, suppress
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -161,19 +161,15 @@ class SessionStore:
         Reading it again, or opening it, parses only what was added since.
         """
         self._require(session_id)
-        try:
+        with _reading(session_id):
             return read_recording(self.folder(session_id) / LOG)
-        except OSError as error:
-            raise SessionError(f"session {session_id} cannot be read ({error.strerror})") from error
 
     def read_end(self, session_id: str) -> list[KnownEvent | UnknownEvent]:
         """Return the last events of a session, without reading the others. Raises SessionNotFound,
         SessionError."""
         self._require(session_id)
-        try:
+        with _reading(session_id):
             return read_end(self.folder(session_id) / LOG, _END)
-        except OSError as error:
-            raise SessionError(f"session {session_id} cannot be read ({error.strerror})") from error
 
     def read_after(self, session_id: str, number: int) -> tuple[KnownEvent | UnknownEvent, ...]:
         """Return the sound events after the one of that number. Raises SessionNotFound,
@@ -244,10 +240,8 @@ class SessionStore:
     def summary(self, session_id: str) -> SessionSummary:
         """Describe one session. Raises SessionNotFound, SessionError."""
         self._require(session_id)
-        try:
+        with _reading(session_id):
             log = self._stat(session_id)
-        except OSError as error:
-            raise SessionError(f"session {session_id} cannot be read ({error.strerror})") from error
         title = self.titles.all().get(session_id, "")
         return self._summary(session_id, log, self._beginning(session_id), title, locked=True)
 
@@ -308,10 +302,8 @@ class SessionStore:
         self, session_id: str, kinds: frozenset[str]
     ) -> Iterator[KnownEvent | UnknownEvent]:
         """Yield the sound events of these types, in the order of the log. Raises SessionError."""
-        try:
+        with _reading(session_id):
             yield from read_kinds(self.folder(session_id) / LOG, kinds)
-        except OSError as error:
-            raise SessionError(f"session {session_id} cannot be read ({error.strerror})") from error
 
     def last_written_first(self) -> list[str]:
         def written(session_id: str) -> tuple[int, str]:
@@ -393,6 +385,15 @@ class SessionStore:
         except BaseException:
             lock.release()
             raise
+
+
+@contextmanager
+def _reading(session_id: str) -> Iterator[None]:
+    """Raise SessionError in place of an OSError."""
+    try:
+        yield
+    except OSError as error:
+        raise SessionError(f"session {session_id} cannot be read ({error.strerror})") from error
 
 
 def _size(path: str, root: int) -> int:

@@ -26,7 +26,7 @@ ENDED_MIDWAY = "cancelled: session ended while it ran; what it changed until the
 
 
 @dataclass
-class Told:
+class Transcript:
     """The messages of some events."""
 
     messages: list[Message] = field(default_factory=list)
@@ -40,9 +40,17 @@ class Told:
     compacted_at: int = UNSTAMPED
     """Number of the last compaction."""
 
+    @property
+    def answered(self) -> set[str]:
+        """Return the ids of the calls whose results are among the messages, whole."""
+        results = (each for each in self.messages if isinstance(each, ToolMessage))
+        return {each.call_id for each in results} - self.pruned
+
 
 def rebuilt_line(
-    told: Told, walked: BranchingHistory[AnyEvent], tell: Callable[[list[AnyEvent]], Told]
+    told: Transcript,
+    walked: BranchingHistory[AnyEvent],
+    tell: Callable[[list[AnyEvent]], Transcript],
 ) -> BranchingHistory[Message]:
     """Rebuild the conversation with its marks, including those in what was undone, from which
     `redo` continues."""
@@ -75,12 +83,12 @@ def transcript(
     results: dict[str, ToolResultAdded],
     started: set[str],
     questions: dict[str, tuple[str, ...]],
-) -> Told:
+) -> Transcript:
     """Return the messages of the events; a call without a result gets an error result.
 
     `questions` takes in which of the model's questions were open at each compaction, by its note.
     """
-    told = Told()
+    told = Transcript()
     used: set[str] = set()
     for event in events:
         match event:
@@ -100,7 +108,7 @@ def transcript(
 
 def _tell(
     message: UserMessage | AssistantMessage,
-    told: Told,
+    told: Transcript,
     used: set[str],
     results: dict[str, ToolResultAdded],
     started: set[str],

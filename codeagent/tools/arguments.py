@@ -73,7 +73,7 @@ def _short_enough(value: str) -> str:
 def _seconds(value: Any) -> Any:
     if not isinstance(value, str):
         return value
-    from codeagent.core.durations import as_seconds  # few models write a duration as text
+    from codeagent.core.budget import as_seconds  # few models write a duration as text
 
     return as_seconds(value)
 

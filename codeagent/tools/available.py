@@ -6,8 +6,8 @@ from operator import is_not
 from typing import TYPE_CHECKING
 
 from codeagent.config.extensions import built_in_sets
-from codeagent.core.allow import AllowList
 from codeagent.core.dataclass import dataclass
+from codeagent.core.patterns import AllowList
 from codeagent.core.sanitize import one_line
 from codeagent.core.tool import NotFound
 from codeagent.core.toolbox import SourceState, ToolProblem

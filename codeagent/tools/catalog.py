@@ -10,8 +10,8 @@ from typing import TYPE_CHECKING, Any
 
 from codeagent.core.dataclass import dataclass
 from codeagent.core.policy import Rule
-from codeagent.core.tool import Denied, NotFound, Tool, ToolDefinition, Unavailable
-from codeagent.core.toolbox import Toolbox, ToolFacts, ToolProblem, TrustBook
+from codeagent.core.tool import Denied, NotFound, Tool, ToolDefinition, ToolError, Unavailable
+from codeagent.core.toolbox import Toolbox, ToolProblem, ToolSummary, TrustRecord
 from codeagent.tools.folders import Loaded, ToolFile, ToolFolder, ToolLoader, narrowed
 from codeagent.tools.loaded import LoadedFiles
 from codeagent.tools.registry import Named, ToolRegistry, without_doubles
@@ -57,7 +57,7 @@ class ToolCatalog(ToolRegistry):
         folders: Sequence[ToolFolder] = (),
         loaders: Sequence[ToolLoader] = (),
         packages: Loaded | None = None,
-        trust: TrustBook | None = None,
+        trust: TrustRecord | None = None,
         *,
         accept: bool = False,
         elsewhere: Collection[str] = (),
@@ -94,7 +94,7 @@ class ToolCatalog(ToolRegistry):
         self.agents: tuple[AgentDefinition, ...] = ()
         """Those of the files that can be started."""
         self._always = tuple(self)
-        self._now = Toolbox(tuple(map(ToolFacts.of, self)))
+        self._now = Toolbox(tuple(map(ToolSummary.of, self)))
 
     @property
     def always(self) -> tuple[Tool[Any], ...]:
@@ -108,28 +108,26 @@ class ToolCatalog(ToolRegistry):
         failed = any(problem.level == "error" for problem in self._now.problems)
         return not self._now.untrusted and not failed and self.toolsets.sources.names_known
 
-    def get(self, name: str) -> Tool[Any]:
-        """Return a tool. Raises Denied, Unavailable, or NotFound with the closest tools or how to
-        turn this one on."""
-        if name in self:
-            return super().get(name)
+    def _absence(self, name: str) -> ToolError:
+        """Return Denied, Unavailable, or NotFound with the closest tools or how to turn this one
+        on."""
         if name in self.files.refused:
-            raise Denied(self.files.refused[name])
+            return Denied(self.files.refused[name])
         if not self._allow.allows(name) and (
             name in self._known or name in self.toolsets.sources.tool_names()
         ):
-            raise Denied(
+            return Denied(
                 f"{name} is not among the tools that may be used here: {', '.join(self._tools) or 'none'}"
             )
         if name in self._absent:
-            raise Unavailable(self._absent[name])
+            return Unavailable(self._absent[name])
         if (toolset := self.toolsets.available.where(name)) is not None:
             only = f', tools=["{name}"]' if len(toolset.tools) > MOST_AT_ONCE else ""
             call = f'toolset_use(name="{toolset.name}"{only})'
-            raise NotFound(
+            return NotFound(
                 f"Tool not in use: {name} is in the toolset {toolset.name}; {call} turns it on"
             )
-        return super().get(name)
+        return super()._absence(name)
 
     def refusals(self, file: ToolFile, tools: Sequence[Named]) -> tuple[ToolProblem, ...]:
         """Return why tools of a file could not be used beside the built-in ones and those of the
@@ -206,6 +204,8 @@ class ToolCatalog(ToolRegistry):
         return None if states is None and not self.toolsets.moved else self._use()
 
     def _allowed(self, tools: Iterable[Tool[Any]]) -> tuple[Tool[Any], ...]:
+        if not self._allow:
+            return tuple(tools)
         return tuple(tool for tool in tools if self._allow.allows(tool.name))
 
     @property
@@ -228,12 +228,11 @@ class ToolCatalog(ToolRegistry):
         self._define_within(self.toolsets.definitions)
         builtin, found = narrowed(self._builtin, self.files.tools)
         instead = {tool.name for tool in found if tool.in_place_of is not None}
-        self._withheld = frozenset(instead | self.files.refused.keys())
+        unsafe = self.files.refused.keys()
+        self._withheld = frozenset(instead | unsafe)
         held = (tool for tool in self.toolsets.held if tool.name not in instead)
         kept, refused = without_doubles((*builtin, *held), found, self._reserved)
-        own = self._allowed(
-            (*(tool for tool in builtin if tool.name not in self.files.refused), *kept)
-        )
+        own = self._allowed((*(tool for tool in builtin if tool.name not in unsafe), *kept))
         self._known = frozenset(tool.name for tool in (*self._builtin, *kept))
         misnamed = self._use_agents()
         companions = tuple(one for one in self._companions(own) if one.name not in self._withheld)
@@ -253,7 +252,8 @@ class ToolCatalog(ToolRegistry):
             *broken,
             *doubled,
         )
-        facts = tuple(ToolFacts.of(tool, self.toolsets.held.get(tool, "")) for tool in self)
+        held_from = self.toolsets.held
+        facts = tuple(map(ToolSummary.of, self, [held_from.get(tool, "") for tool in self]))
         self._now = Toolbox(facts, problems, self.files.untrusted, digest=self.files.digest or "")
         after = self._tools
         return CatalogChange(

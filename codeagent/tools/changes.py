@@ -1,5 +1,5 @@
-"""The common base of tools that change files: their rules, their preview, and how an accepted
-change is written."""
+"""The common bases of tools that read files, and of tools that change them: their rules, their
+preview, and how an accepted change is written."""
 
 import os
 import stat
@@ -25,6 +25,20 @@ class PathArgs(ToolArgs):
 
 AnyArgsT = TypeVar("AnyArgsT", bound=ToolArgs)
 ArgsT = TypeVar("ArgsT", bound=PathArgs)
+
+
+class ReadingTool(Tool[ArgsT]):
+    """A tool that shows a file or names, and changes nothing; rules match its path."""
+
+    permission = "auto"
+    concurrency = "shared"
+    effect = "nothing"
+
+    def __init__(self, workspace: Workspace) -> None:
+        self._workspace = workspace
+
+    def approval_key(self, args: ArgsT) -> ApprovalKey:
+        return path_key(self._workspace, args.path, reading=True)
 
 
 class FileTool(Tool[AnyArgsT]):
@@ -62,7 +76,7 @@ class FileTool(Tool[AnyArgsT]):
     ) -> Replacing:
         """Return the file for replacing parts of it; `makes`: it may be missing. Raises ToolError,
         WorkspaceError."""
-        path = ctx.workspace.resolve(asked)
+        path = ctx.workspace.resolve(asked, reading=False)
         old = self._present(path, ctx)
         if old is None and not makes:
             raise MissingPath(f"{spelled(path)} does not exist")

@@ -7,15 +7,14 @@ import os
 from abc import abstractmethod
 from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import field
-from functools import cached_property
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal, Protocol
 
 from codeagent.core.dataclass import dataclass
 from codeagent.core.errors import ConfigError
-from codeagent.core.ports import OutputStore
+from codeagent.core.memory import OutputStore
 from codeagent.core.tool import OpenArgs, Tool
-from codeagent.core.toolbox import ToolProblem, TrustBook
+from codeagent.core.toolbox import ToolProblem, TrustRecord
 from codeagent.disk.opens import open_below, open_folder, read_regular
 from codeagent.tools.edit.reads import ReadTracker
 
@@ -71,9 +70,9 @@ class ToolFolder:
         base: Path,
         parts: tuple[str, ...],
         place: Literal["project", "user"],
-        suffixes: Callable[[], tuple[str, ...]],
+        suffixes: tuple[str, ...],
     ) -> None:
-        """Links below `base` are never followed. `suffixes` is called once the folder exists."""
+        """Links below `base` are never followed."""
         self._base = base
         self._parts = parts
         self.place = place
@@ -106,11 +105,10 @@ class ToolFolder:
         try:
             with os.scandir(folder) as entries:
                 found = sorted(entry.name for entry in entries)
-            suffixes = self._suffixes()
             names = [
                 name
                 for name in found
-                if name.endswith(suffixes) and not name.startswith((".", "_"))
+                if name.endswith(self._suffixes) and not name.startswith((".", "_"))
             ]
             signature = tuple(_stamp(folder, name) for name in names)
             same = signature == self._signature
@@ -165,14 +163,14 @@ class ProjectTrust:
     as they are."""
 
     def __init__(
-        self, folders: Sequence[ToolFolder], book: TrustBook | None, *, accept: bool
+        self, folders: Sequence[ToolFolder], record: TrustRecord | None, *, accept: bool
     ) -> None:
-        """`book` keeps the trust; if it is None, nothing is trusted.
+        """`record` keeps the trust; if it is None, nothing is trusted.
 
         `accept`: the files are trusted as they are at the first look; that is not kept.
         """
         self._folders = folders
-        self._book = book
+        self._record = record
         self._accept_first = accept
         self._accepted: str | None = None
 
@@ -199,22 +197,24 @@ class ProjectTrust:
         if self._accept_first:
             self._accept_first = False
             self._accepted = digest
-        return digest == self._accepted or (self._book is not None and self._book.trusts(digest))
+        return digest == self._accepted or (
+            self._record is not None and self._record.trusts(digest)
+        )
 
     def give(self, digest: str | None) -> None:
         """Trust the files with this digest, in later sessions as well. Blocks. Raises
         ConfigError."""
-        if self._book is None:
+        if self._record is None:
             raise ConfigError("trust cannot be stored here, so nothing of the project is loaded")
         if digest is not None:
-            self._book.trust(digest)
+            self._record.trust(digest)
 
     def take_back(self) -> None:
         """Stop trusting any files. Blocks. Raises ConfigError."""
         self._accepted = None
         self._accept_first = False
-        if self._book is not None:
-            self._book.forget()
+        if self._record is not None:
+            self._record.forget()
 
 
 def _stamp(folder: int, name: str) -> tuple[object, ...]:
@@ -366,23 +366,3 @@ class FirstFileLoader:
 
     def load(self, file: ToolFile) -> Loaded:
         return self.make().load(file)
-
-
-class LoaderBySuffix:
-    """The loaders of several kinds of files as one, asked for only once there is a folder for
-    them."""
-
-    def __init__(self, loaders: Callable[[], Sequence[ToolLoader]]) -> None:
-        self._asked = loaders
-
-    @cached_property
-    def _loaders(self) -> Sequence[ToolLoader]:
-        return self._asked()
-
-    @property
-    def suffixes(self) -> tuple[str, ...]:
-        return tuple(suffix for loader in self._loaders for suffix in loader.suffixes)
-
-    def load(self, file: ToolFile) -> Loaded:
-        found = (one for one in self._loaders if file.path.name.endswith(one.suffixes))
-        return next(found).load(file)

@@ -5,10 +5,10 @@ import time
 from typing import Annotated, Any
 
 from codeagent.core.deferred import Field
-from codeagent.core.jobs import Job, JobBook
+from codeagent.core.jobs import Job, SessionJobs
+from codeagent.core.memory import OutputPage
 from codeagent.core.notes import ENDED, JOB_STOP, JOB_WAIT
 from codeagent.core.policy import ApprovalKey
-from codeagent.core.ports import OutputPage
 from codeagent.core.text_files import shown
 from codeagent.core.tool import ArgsT, Failed, NotFound, Tool, ToolArgs, ToolContext, ToolResult
 from codeagent.tools.arguments import AS_SECONDS, Count
@@ -53,8 +53,8 @@ class _JobTool(Tool[ArgsT]):
 
     permission = "auto"
 
-    def __init__(self, book: JobBook) -> None:
-        self._book = book
+    def __init__(self, jobs: SessionJobs) -> None:
+        self._jobs = jobs
 
     def approval_key(self, args: ArgsT) -> ApprovalKey:
         return ApprovalKey(kind="text", parts=(getattr(args, "id", ""),))
@@ -62,15 +62,15 @@ class _JobTool(Tool[ArgsT]):
     def _job(self, job_id: str) -> Job:
         """Return a job. Raises NotFound, which names the existing jobs."""
         try:
-            return self._book.get(job_id)
+            return self._jobs.get(job_id)
         except KeyError:
-            known = ", ".join(job.id for job in self._book.jobs()[-_MOST_NAMED:]) or "none"
+            known = ", ".join(job.id for job in self._jobs.jobs()[-_MOST_NAMED:]) or "none"
             raise NotFound(f"there is no job {job_id[:40]!r}; there are: {known}") from None
 
     async def _ended(self, job: Job, most: int, *before: str) -> ToolResult:
         """Return how the job ended: its last printed lines, and the lines that its call returned
         but did not print."""
-        lines = await asyncio.to_thread(_ended_lines, self._book, job, most)
+        lines = await asyncio.to_thread(_ended_lines, self._jobs, job, most)
         return ToolResult.from_text("\n".join([*before, *lines]), details={ENDED: job.id})
 
 
@@ -84,7 +84,7 @@ class JobListTool(_JobTool[NoArgs]):
     repeatable = True
 
     async def run(self, args: NoArgs, ctx: ToolContext) -> ToolResult:
-        jobs = self._book.jobs()
+        jobs = self._jobs.jobs()
         lines = [job_line(job) for job in jobs[-_MOST_LISTED:]]
         if len(jobs) > _MOST_LISTED:
             lines.insert(0, f"({len(jobs) - _MOST_LISTED} older ones are left out)")
@@ -108,13 +108,13 @@ class JobWaitTool(_JobTool[JobWaitArgs]):
         why = "the wait was over"
         begun = asyncio.get_running_loop().time()
         try:
-            job = await self._book.wait(args.id, args.timeout)
+            job = await self._jobs.wait(args.id, args.timeout)
             if asyncio.get_running_loop().time() - begun < args.timeout:
                 why = "the wait ended early: the user has typed something"
         except asyncio.CancelledError:
             if not (ctx.cancel.reason or "").startswith("timeout"):
                 raise
-            job, why = self._book.get(args.id), "the time limit of a call was reached"
+            job, why = self._jobs.get(args.id), "the time limit of a call was reached"
         if job.status == "running":
             return ToolResult.from_text(f"{job_line(job)}\n[It still runs; {why}.]")
         return await self._ended(job, _LINES_AFTER_WAIT)
@@ -132,7 +132,7 @@ class JobReadTool(_JobTool[JobReadArgs]):
 
     async def run(self, args: JobReadArgs, ctx: ToolContext) -> ToolResult:
         job = self._job(args.id)
-        page = await asyncio.to_thread(self._book.read, args.id, args.offset, args.lines)
+        page = await asyncio.to_thread(self._jobs.read, args.id, args.offset, args.lines)
         lines = _fitting(page, from_end=args.offset is None)
         first = page.first + (len(page.lines) - len(lines) if args.offset is None else 0)
         return ToolResult.from_text(
@@ -153,10 +153,10 @@ class JobStopTool(_JobTool[JobArgs]):
     async def run(self, args: JobArgs, ctx: ToolContext) -> ToolResult:
         if self._job(args.id).status != "running":
             return await self._ended(
-                self._book.get(args.id), _LINES_AFTER_STOP, "It had ended before."
+                self._jobs.get(args.id), _LINES_AFTER_STOP, "It had ended before."
             )
         return await self._ended(
-            await self._book.stop(args.id, "stopped by the agent"), _LINES_AFTER_STOP
+            await self._jobs.stop(args.id, "stopped by the agent"), _LINES_AFTER_STOP
         )
 
 
@@ -171,7 +171,7 @@ class JobSendTool(_JobTool[JobSendArgs]):
 
     async def run(self, args: JobSendArgs, ctx: ToolContext) -> ToolResult:
         job = self._job(args.id)
-        if self._book.send(args.id, args.text):
+        if self._jobs.send(args.id, args.text):
             return ToolResult.from_text(f"Sent to {job.id}.")
         if job.status != "running":
             raise Failed(f"{job.id} has ended ({job.status}); nothing was sent.")
@@ -190,8 +190,8 @@ JOB_TOOLS: tuple[type[_JobTool[Any]], ...] = (
 """In the order the model sees them."""
 
 
-def job_tools(book: JobBook) -> tuple[Tool[Any], ...]:
-    return tuple(tool(book) for tool in JOB_TOOLS)
+def job_tools(jobs: SessionJobs) -> tuple[Tool[Any], ...]:
+    return tuple(tool(jobs) for tool in JOB_TOOLS)
 
 
 def job_line(job: Job) -> str:
@@ -207,9 +207,9 @@ def job_line(job: Job) -> str:
     return f"{', '.join(parts)}: {job.tool} {job.title}"
 
 
-def _ended_lines(book: JobBook, job: Job, most: int) -> list[str]:
+def _ended_lines(jobs: SessionJobs, job: Job, most: int) -> list[str]:
     """Blocks."""
-    page = book.read(job.id, None, _COMPARED)
+    page = jobs.read(job.id, None, _COMPARED)
     last = page.lines[-most:] if most else ()
     lines = [job_line(job), *last]
     first = page.total - len(last) + 1
@@ -218,7 +218,7 @@ def _ended_lines(book: JobBook, job: Job, most: int) -> list[str]:
             f'[Lines {first}-{page.total}; job_read(id="{job.id}", offset=1) shows those before.]'
         )
     printed = set(page.lines)
-    answer = [line for line in book.returned(job.id).splitlines() if line not in printed]
+    answer = [line for line in jobs.returned(job.id).splitlines() if line not in printed]
     return [*lines, *(["It returned:"] if any(line.strip() for line in answer) else []), *answer]
 
 

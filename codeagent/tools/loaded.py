@@ -6,10 +6,10 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from codeagent.core.allow import AllowList
 from codeagent.core.errors import ConfigError
+from codeagent.core.patterns import AllowList
 from codeagent.core.tool import Tool
-from codeagent.core.toolbox import ToolProblem, TrustBook
+from codeagent.core.toolbox import ToolProblem, TrustRecord
 from codeagent.tools.folders import (
     FolderState,
     Loaded,
@@ -39,7 +39,7 @@ class LoadedFiles:
         folders: Sequence[ToolFolder],
         loaders: Sequence[ToolLoader],
         packages: Loaded,
-        trust: TrustBook | None,
+        trust: TrustRecord | None,
         *,
         accept: bool,
     ) -> None:
@@ -81,7 +81,7 @@ class LoadedFiles:
 
     def look(self) -> tuple[FolderState, ...] | None:
         """Read the folders; None if nothing has changed since `take_in`."""
-        states = tuple(folder.read() for folder in self._folders)
+        states = tuple([folder.read() for folder in self._folders])
         before = self._states
         same = before is not None and all(
             new is old for new, old in zip(states, before, strict=True)

@@ -4,7 +4,7 @@ list."""
 from collections.abc import Callable, Collection, Iterable, Sequence
 from dataclasses import replace
 
-from codeagent.core.allow import AllowList
+from codeagent.core.patterns import AllowList
 from codeagent.core.policy import EFFECTS, HOSTS, Rule
 from codeagent.tools.faults import nearest_or_all
 

@@ -5,8 +5,8 @@ from collections.abc import Callable, Collection, Iterable, Sequence
 from typing import Literal
 
 from codeagent.core.agents import AgentDefinition
-from codeagent.core.allow import AllowList
 from codeagent.core.errors import ConfigError
+from codeagent.core.patterns import AllowList
 from codeagent.core.policy import Rule
 from codeagent.core.toolbox import ToolProblem
 from codeagent.tools.loaded import AGENTS, LoadedFiles

@@ -6,7 +6,7 @@ from typing import Any, Protocol, TypeVar
 from codeagent.core.errors import ConfigError
 from codeagent.core.lazy_regex import lazy_regex
 from codeagent.core.notes import SHELL
-from codeagent.core.tool import NotFound, Tool, ToolDefinition
+from codeagent.core.tool import NotFound, Tool, ToolDefinition, ToolError
 from codeagent.core.toolbox import ToolProblem
 from codeagent.tools.faults import nearest_or_all
 from codeagent.tools.schema import Definitions
@@ -46,15 +46,19 @@ class ToolRegistry:
 
     def get(self, name: str) -> Tool[Any]:
         """Return a tool. Raises NotFound, which names the closest tools."""
-        if name in self._tools:
-            return self._tools[name]
+        if (tool := self._tools.get(name)) is not None:
+            return tool
+        raise self._absence(name)
+
+    def _absence(self, name: str) -> ToolError:
+        """Return the error for a name that no tool has."""
         said = (
             name
             if _NAME.fullmatch(name)
             else f"{name[:100]!r} is not 1 to 64 letters, digits, _ or -"
         )
         said = said if name.strip() else "the call has no name"
-        raise NotFound(f"Tool not found: {said}{nearest_or_all(name, self._tools)}")
+        return NotFound(f"Tool not found: {said}{nearest_or_all(name, self._tools)}")
 
     def definitions(self) -> tuple[ToolDefinition, ...]:
         return tuple(self._defined.values())

@@ -4,12 +4,12 @@ room for their tools."""
 from collections.abc import Collection, Iterable, Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
-from codeagent.core.allow import AllowList
 from codeagent.core.errors import CodeagentError
 from codeagent.core.json_types import JsonValue
+from codeagent.core.patterns import AllowList
 from codeagent.core.sanitize import one_line
 from codeagent.core.tool import Failed, InvalidArgs, NotFound, Tool, ToolDefinition
-from codeagent.core.toolbox import ToolProblem, ToolsetFacts
+from codeagent.core.toolbox import ToolProblem, ToolsetSummary
 from codeagent.tools.available import START_SECONDS, AvailableToolsets, Toolset
 from codeagent.tools.choices import Choice, Choices
 from codeagent.tools.faults import nearest_or_all
@@ -68,10 +68,10 @@ class Toolsets:
         self.waited = True
         await self.sources.settled(self._wanted_sources(), _FIRST_SECONDS)
 
-    def facts(self) -> tuple[ToolsetFacts, ...]:
+    def facts(self) -> tuple[ToolsetSummary, ...]:
         on = {(source, tool.name) for tool, source in self._held.items()}
         return tuple(
-            ToolsetFacts(
+            ToolsetSummary(
                 name=one.name,
                 state=one.state,
                 about=one.about,

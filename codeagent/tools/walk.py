@@ -3,6 +3,7 @@ files."""
 
 import asyncio
 import posixpath
+from collections import Counter
 from collections.abc import Callable, Iterator
 from dataclasses import field
 
@@ -12,10 +13,10 @@ from codeagent.core.dataclass import dataclass
 from codeagent.core.display import FilesBlock
 from codeagent.core.errors import WorkspaceError
 from codeagent.core.json_types import JsonObject
-from codeagent.core.ports import DirEntry, IgnoreRules, Workspace
+from codeagent.core.patterns import IgnoreLine, IgnoreRules
+from codeagent.core.ports import DirEntry, Workspace
 from codeagent.core.sanitize import spelled
 from codeagent.core.tool import ToolResult
-from codeagent.core.wildmatch import IgnoreLine
 
 
 @dataclass
@@ -24,7 +25,6 @@ class TreeWalk:
     followed."""
 
     workspace: Workspace
-    rules: IgnoreRules
     cancel: CancelToken
     depth: int
     globs: tuple[IgnoreLine, ...] = ()
@@ -39,11 +39,8 @@ class TreeWalk:
     """The most names of one directory in a tree."""
     lines: list[str] = field(default_factory=list)
     files: list[str] = field(default_factory=list)
-    ignored: int = 0
-    unnamed: int = 0
-    left_out: int = 0
-    unreadable: int = 0
-    beyond_depth: int = 0
+    unseen: Counter[str] = field(default_factory=Counter)
+    """How many names, or directories, are not shown, by the reason."""
 
     async def result(self, path: str) -> ToolResult:
         """Walk in a thread. Raises WorkspaceError, RunCancelled."""
@@ -55,69 +52,72 @@ class TreeWalk:
         details: JsonObject = {
             "path": spelled(path),
             "files": len(self.files),
-            "ignored": self.ignored,
-            "left_out": self.left_out,
+            "ignored": self.unseen["ignored"],
+            "left_out": self.unseen["left_out"],
         }
         return ToolResult.from_text(text, blocks=blocks, details=details)
 
     def list(self, path: str) -> None:
         """Fill the fields. Raises WorkspaceError for the directory itself, not for those inside."""
-        self._directory(path, self.workspace.entries(path), 1)
+        self._directory(path, self.workspace.entries(path), self.workspace.ignores(), 1)
 
     def notes(self) -> Iterator[str]:
         """Return notes about what the lines do not show."""
-        if self.ignored:
-            yield f"[{count(self.ignored, 'ignored name')} left out]"
-        if self.unnamed:
-            yield f"[{count(self.unnamed, 'name')} left out: a rule keeps what is there from being read]"
-        if self.beyond_depth:
-            many = "directory" if self.beyond_depth == 1 else "directories"
-            yield f"[{self.beyond_depth} {many} not opened: depth {self.depth}]"
-        if self.left_out:
-            yield f"[{self.left_out} more names left out; list a smaller directory, or use glob]"
-        if self.unreadable:
-            yield f"[{self.unreadable} could not be opened]"
+        unseen = self.unseen
+        if ignored := unseen["ignored"]:
+            yield f"[{count(ignored, 'ignored name')} left out]"
+        if denied := unseen["denied"]:
+            yield f"[{count(denied, 'name')} left out: a rule keeps what is there from being read]"
+        if deeper := unseen["deeper"]:
+            many = "directory" if deeper == 1 else "directories"
+            yield f"[{deeper} {many} not opened: depth {self.depth}]"
+        if left_out := unseen["left_out"]:
+            yield f"[{left_out} more names left out; list a smaller directory, or use glob]"
+        if unreadable := unseen["unreadable"]:
+            yield f"[{unreadable} could not be opened]"
         if self.globs and not self.files:
             yield "[No file matches.]"
 
-    def _directory(self, path: str, entries: Iterator[DirEntry], level: int) -> None:
+    def _directory(
+        self, path: str, entries: Iterator[DirEntry], rules: IgnoreRules, level: int
+    ) -> None:
         kept = 0
         for entry in entries:
             if self.cancel.cancelled:
                 return
             below = posixpath.normpath(posixpath.join(path, entry.name))
             directory = entry.kind == "directory"
-            if self.rules.ignored(below, directory):
-                self.ignored += 1
+            if rules.ignored(below, directory):
+                self.unseen["ignored"] += 1
                 continue
             if self.denied(below):
-                self.unnamed += 1
+                self.unseen["denied"] += 1
                 continue
             if not self.globs and kept >= self.most_in_one:
-                self.left_out += 1
+                self.unseen["left_out"] += 1
                 continue
             kept += 1
             if directory:
-                self._enter(below, entry, level)
+                self._enter(below, entry, rules, level)
             else:
                 self._file(below, entry, level)
 
-    def _enter(self, path: str, entry: DirEntry, level: int) -> None:
+    def _enter(self, path: str, entry: DirEntry, rules: IgnoreRules, level: int) -> None:
         closed = entry.name == ".git"
         if not self.globs:
             self._add(f"{_indent(level)}{spelled(entry.name)}/{' (not listed)' if closed else ''}")
         if closed or len(self.lines) >= self.most_lines:
             return
         if level >= self.depth:
-            self.beyond_depth += 1
+            self.unseen["deeper"] += 1
             return
         try:
             entries = self.workspace.entries(path)
         except WorkspaceError:
-            self.unreadable += 1
+            self.unseen["unreadable"] += 1
             return
         line, before = len(self.lines) - 1, len(self.files)
-        self._directory(path, entries, level + 1)
+        self._directory(path, entries, rules, level + 1)
         if self.only_folders:
             self.lines[line] += f"  {count(len(self.files) - before, 'file')}"
 
@@ -154,7 +154,7 @@ class TreeWalk:
 
     def _add(self, line: str) -> bool:
         if len(self.lines) >= self.most_lines:
-            self.left_out += 1
+            self.unseen["left_out"] += 1
             return False
         self.lines.append(line)
         return True

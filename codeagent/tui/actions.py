@@ -13,8 +13,8 @@ class Action:
     command."""
     about: str
     """One line for a user, no full stop."""
-    keys: tuple[str, ...] = ()
-    """The default keys, as Textual spells them."""
+    bound: str = ""
+    """The default keys, as Textual spells them, with commas between."""
     does: str = ""
     """What it runs: an action of the class that binds it, or a `module:function`, whose module is
     one of `tui.pages` unless it has a dot. If empty, the action of the same name or, without keys,
@@ -50,9 +50,14 @@ class Action:
         return self.id.partition(".")[2]
 
     @property
+    def keys(self) -> tuple[str, ...]:
+        """The default keys."""
+        return tuple(self.bound.split(",")) if self.bound else ()
+
+    @property
     def handler(self) -> str:
         """`does`, or the default for an empty one."""
-        return self.does or (self.name if self.keys else f"slash:{self.name}")
+        return self.does or (self.name if self.bound else f"slash:{self.name}")
 
     @property
     def pressed(self) -> str:

@@ -60,16 +60,12 @@ class CodeagentApp(GuardedApp):
         self._draft = own_draft(folders.drafts)
         self.chat = self._new_chat(options)
         self._left: ChatScreen | None = None
-        self._redactor = Redactor(os.environ)
+        self.redact = Redactor(os.environ).clean
+        """Removes this process's secrets from a text."""
         # Before the first frame, because a later change of theme draws everything again.
         for name in (DEFAULT_THEME, options.theme):
             if name is not None and (problem := self.look.use(name)):
                 self._remark(problem)
-
-    @property
-    def redact(self) -> Callable[[str], str]:
-        """The function that removes this process's secrets from a text."""
-        return self._redactor.clean
 
     @property
     def kept_session(self) -> str:
@@ -98,7 +94,8 @@ class CodeagentApp(GuardedApp):
         return self.chat
 
     async def change_to(self, options: LaunchOptions) -> None:
-        before, self.chat = self.chat, self._new_chat(options)
+        before = self.chat
+        self.chat = self._new_chat(options)
         self._left = before
         if before.outbox.waits:
             before.outbox.stop()  # what was sent but not yet done moves along with the draft

@@ -30,4 +30,4 @@ def letters(scope: str) -> dict[str, str]:
 
 
 def _binding(row: Action, does: str, *, priority: bool = False) -> Binding:
-    return Binding(",".join(row.keys), does, row.about, show=False, priority=priority, id=row.id)
+    return Binding(row.bound, does, row.about, show=False, priority=priority, id=row.id)

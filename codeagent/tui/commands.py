@@ -2,7 +2,7 @@
 of /help, and messages about mistyped commands."""
 
 from collections.abc import Iterable, Iterator, Mapping
-from dataclasses import field
+from dataclasses import field, replace
 from functools import cached_property
 from typing import TYPE_CHECKING, TypeVar, get_args
 
@@ -18,212 +18,181 @@ if TYPE_CHECKING:  # not for the first frame
 
 RowT = TypeVar("RowT")
 
-_WITHOUT_KEYS = (
-    Action(
-        "command.new",
-        "start a new conversation",
-        group="conversation",
-        aliases=("clear",),
-        while_running=False,
+_WITHOUT_KEYS: dict[CommandGroup, tuple[Action, ...]] = {
+    "conversation": (
+        Action("command.new", "start a new conversation", aliases=("clear",), while_running=False),
+        Action(
+            "command.resume",
+            "continue an earlier conversation",
+            aliases=("sessions",),
+            arguments="[session]",
+            while_running=False,
+        ),
+        Action(
+            "command.fork",
+            "continue in a copy; without that prompt (from 1) and all after it, if given",
+            does="sessions:fork",
+            arguments="[prompt]",
+            while_running=False,
+            needs_conversation=True,
+        ),
+        Action(
+            "command.rename",
+            "give the session a title, or take it away",
+            does="sessions:rename",
+            arguments="[title]",
+            needs_conversation=True,
+        ),
+        Action(
+            "command.export",
+            "write the session down: as .md, .html with a search, or .jsonl",
+            does="sessions:export",
+            arguments="[file]",
+            needs_conversation=True,
+        ),
+        Action(
+            "command.diff",
+            "what changed in this session; revert parts of it",
+            needs_conversation=True,
+        ),
+        Action(
+            "command.undo",
+            "undo what the last batch changed",
+            does="rewind:undo",
+            arguments="[batches]",
+            while_running=False,
+            needs_conversation=True,
+        ),
+        Action(
+            "command.redo",
+            "restore what was undone",
+            does="rewind:redo",
+            while_running=False,
+            needs_conversation=True,
+        ),
+        Action(
+            "command.rewind",
+            "go back to an earlier moment: files, conversation, or both",
+            does="rewind:rewind",
+            while_running=False,
+            needs_conversation=True,
+        ),
+        Action(
+            "command.step",
+            "pause before every batch; skip or edit calls of a waiting batch",
+            does="running:step",
+            arguments="[on|off|go|skip N|edit N]",
+            needs_conversation=True,
+        ),
+        Action(
+            "command.pause",
+            "pause at the next boundary, between two batches of calls",
+            does="running:pause",
+            needs_conversation=True,
+        ),
+        Action(
+            "command.plan",
+            "plan before anything is changed; then start it",
+            does="running:plan",
+            arguments="[goal|start|edit]",
+            needs_conversation=True,
+        ),
+        Action(
+            "command.compact",
+            "replace the older part of the conversation with a summary; a hint says what it must cover",
+            does="running:compact",
+            arguments="[hint|use|edit|keep]",
+            needs_conversation=True,
+        ),
+        Action(
+            "command.pin",
+            "keep a line word for word, however often the conversation is compacted",
+            does="running:pin",
+            arguments="[text]",
+            needs_conversation=True,
+        ),
+        Action(
+            "command.unpin",
+            "no longer keep a pinned line",
+            does="running:unpin",
+            arguments="number",
+            needs_conversation=True,
+        ),
+        Action("command.todo", "the model's to-do list", does="running:todo"),
+        Action(
+            "command.stop", "stop what runs now, or a job", does="running:stop", arguments="[job]"
+        ),
+        Action("command.copy", "copy the last answer", arguments="[all]"),
+        Action(
+            "command.print",
+            "leave the conversation in the terminal's own scrollback",
+            does="slash:print_below",
+        ),
+        Action("command.queue", "edit, reorder or remove queued messages"),
+        Action(
+            "command.mode", "what runs without asking", arguments="[ask|accept-edits|plan|auto]"
+        ),
+        Action(
+            "command.sandbox",
+            "what commands with network access may reach",
+            arguments="[none|allow-list|ask|open]",
+            needs_conversation=True,
+        ),
+        Action(
+            "command.permissions",
+            "rules in force, and what was allowed or denied",
+            needs_conversation=True,
+        ),
     ),
-    Action(
-        "command.resume",
-        "continue an earlier conversation",
-        group="conversation",
-        aliases=("sessions",),
-        arguments="[session]",
-        while_running=False,
+    "model and money": (
+        Action(
+            "command.model",
+            "choose the model",
+            arguments="[name]",
+            while_running=False,
+            needs_conversation=True,
+        ),
+        Action(
+            "command.effort",
+            "how much the model thinks",
+            arguments="[off|low|medium|high|tokens]",
+            while_running=False,
+            needs_conversation=True,
+        ),
+        Action(
+            "command.budget",
+            "what may be spent before the run pauses",
+            does="running:budget",
+            arguments="[$2|200k tokens|30 min|10 batches|off]",
+            needs_conversation=True,
+        ),
+        Action("command.cost", "tokens and money of this conversation", aliases=("usage",)),
+        Action("command.context", "what fills the model's context"),
     ),
-    Action(
-        "command.fork",
-        "continue in a copy; without that prompt (from 1) and all after it, if given",
-        does="sessions:fork",
-        group="conversation",
-        arguments="[prompt]",
-        while_running=False,
-        needs_conversation=True,
+    "screen": (Action("command.theme", "choose the colours", arguments="[name]"),),
+    "about": (
+        Action("command.help", "commands and keys", does="slash:help_page"),
+        Action("command.status", "folder, model, mode, sandbox"),
+        Action(
+            "command.tools",
+            "what the agent can do, and the tool files of the project",
+            arguments="[trust|distrust|on SET|off SET]",
+            needs_conversation=True,
+        ),
+        Action("command.skills", "how-tos of the project and of yours that the agent can read"),
+        Action("command.config", "the settings in force"),
+        Action("command.exit", "quit", does="slash:leave", aliases=("quit", "q")),
     ),
-    Action(
-        "command.rename",
-        "give the session a title, or take it away",
-        does="sessions:rename",
-        group="conversation",
-        arguments="[title]",
-        needs_conversation=True,
-    ),
-    Action(
-        "command.export",
-        "write the session down: as .md, .html with a search, or .jsonl",
-        does="sessions:export",
-        group="conversation",
-        arguments="[file]",
-        needs_conversation=True,
-    ),
-    Action(
-        "command.diff",
-        "what changed in this session; revert parts of it",
-        group="conversation",
-        needs_conversation=True,
-    ),
-    Action(
-        "command.undo",
-        "undo what the last batch changed",
-        does="rewind:undo",
-        group="conversation",
-        arguments="[batches]",
-        while_running=False,
-        needs_conversation=True,
-    ),
-    Action(
-        "command.redo",
-        "restore what was undone",
-        does="rewind:redo",
-        group="conversation",
-        while_running=False,
-        needs_conversation=True,
-    ),
-    Action(
-        "command.rewind",
-        "go back to an earlier moment: files, conversation, or both",
-        does="rewind:rewind",
-        group="conversation",
-        while_running=False,
-        needs_conversation=True,
-    ),
-    Action(
-        "command.step",
-        "pause before every batch; skip or edit calls of a waiting batch",
-        does="running:step",
-        group="conversation",
-        arguments="[on|off|go|skip N|edit N]",
-        needs_conversation=True,
-    ),
-    Action(
-        "command.pause",
-        "pause at the next boundary, between two batches of calls",
-        does="running:pause",
-        group="conversation",
-        needs_conversation=True,
-    ),
-    Action(
-        "command.plan",
-        "plan before anything is changed; then start it",
-        does="running:plan",
-        group="conversation",
-        arguments="[goal|start|edit]",
-        needs_conversation=True,
-    ),
-    Action(
-        "command.compact",
-        "replace the older part of the conversation with a summary; a hint says what it must cover",
-        does="running:compact",
-        group="conversation",
-        arguments="[hint|use|edit|keep]",
-        needs_conversation=True,
-    ),
-    Action(
-        "command.pin",
-        "keep a line word for word, however often the conversation is compacted",
-        does="running:pin",
-        group="conversation",
-        arguments="[text]",
-        needs_conversation=True,
-    ),
-    Action(
-        "command.unpin",
-        "no longer keep a pinned line",
-        does="running:unpin",
-        group="conversation",
-        arguments="number",
-        needs_conversation=True,
-    ),
-    Action("command.todo", "the model's to-do list", does="running:todo", group="conversation"),
-    Action(
-        "command.stop",
-        "stop what runs now, or a job",
-        does="running:stop",
-        group="conversation",
-        arguments="[job]",
-    ),
-    Action("command.copy", "copy the last answer", group="conversation", arguments="[all]"),
-    Action(
-        "command.print",
-        "leave the conversation in the terminal's own scrollback",
-        does="slash:print_below",
-        group="conversation",
-    ),
-    Action("command.queue", "edit, reorder or remove queued messages", group="conversation"),
-    Action(
-        "command.mode",
-        "what runs without asking",
-        group="conversation",
-        arguments="[ask|accept-edits|plan|auto]",
-    ),
-    Action(
-        "command.sandbox",
-        "what commands with network access may reach",
-        group="conversation",
-        arguments="[none|allow-list|ask|open]",
-        needs_conversation=True,
-    ),
-    Action(
-        "command.permissions",
-        "rules in force, and what was allowed or denied",
-        group="conversation",
-        needs_conversation=True,
-    ),
-    Action(
-        "command.model",
-        "choose the model",
-        group="model and money",
-        arguments="[name]",
-        while_running=False,
-        needs_conversation=True,
-    ),
-    Action(
-        "command.effort",
-        "how much the model thinks",
-        group="model and money",
-        arguments="[off|low|medium|high|tokens]",
-        while_running=False,
-        needs_conversation=True,
-    ),
-    Action(
-        "command.budget",
-        "what may be spent before the run pauses",
-        does="running:budget",
-        group="model and money",
-        arguments="[$2|200k tokens|30 min|10 batches|off]",
-        needs_conversation=True,
-    ),
-    Action(
-        "command.cost",
-        "tokens and money of this conversation",
-        group="model and money",
-        aliases=("usage",),
-    ),
-    Action("command.context", "what fills the model's context", group="model and money"),
-    Action("command.theme", "choose the colours", group="screen", arguments="[name]"),
-    Action("command.help", "commands and keys", does="slash:help_page", group="about"),
-    Action("command.status", "folder, model, mode, sandbox", group="about"),
-    Action(
-        "command.tools",
-        "what the agent can do, and the tool files of the project",
-        group="about",
-        arguments="[trust|distrust|on SET|off SET]",
-        needs_conversation=True,
-    ),
-    Action(
-        "command.skills",
-        "how-tos of the project and of yours that the agent can read",
-        group="about",
-    ),
-    Action("command.config", "the settings in force", group="about"),
-    Action("command.exit", "quit", does="slash:leave", group="about", aliases=("quit", "q")),
-)
-COMMANDS = tuple(
-    row for group in get_args(CommandGroup) for row in (*_WITHOUT_KEYS, *KEYS) if row.group == group
-)
+}
+
+
+def _own() -> Iterator[Action]:
+    for group in get_args(CommandGroup):
+        yield from (replace(row, group=group) for row in _WITHOUT_KEYS[group])
+        yield from (row for row in KEYS if row.group == group)
+
+
+COMMANDS = tuple(_own())
 """Every row of the screen itself with a slash command, in the order of /help."""
 
 
@@ -297,7 +266,9 @@ def page_rows(extension: Extension) -> Iterator[Action]:
     """Return what the keys of an extension's pages do."""
     for page in extension.screen.keys:
         for key in page.keys:
-            yield Action(f"{page.scope}.{key.name}", key.about, key.keys, approves=key.approves)
+            yield Action(
+                f"{page.scope}.{key.name}", key.about, ",".join(key.keys), approves=key.approves
+            )
 
 
 def prompt_row(prompt: "OfferedText") -> Action:

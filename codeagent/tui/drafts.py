@@ -104,7 +104,8 @@ class Draft:
     def take_earlier(self) -> str:
         """Return the text that was left behind, which is the composer's from now on: `keep`
         follows."""
-        earlier, self.earlier = self.earlier, ""
+        earlier = self.earlier
+        self.earlier = ""
         return earlier
 
     def keep(self, text: str) -> None:
@@ -134,7 +135,8 @@ class Draft:
     def release(self) -> None:
         """Save, and leave the draft to the next window."""
         self.close()
-        lock, self._lock = self._lock, None
+        lock = self._lock
+        self._lock = None
         if lock is not None:
             os.close(lock)
 

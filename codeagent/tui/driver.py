@@ -82,13 +82,15 @@ class PasteReader:
 
     def feed(self, text: str) -> Iterator[TypedText | Pasted]:
         """What is certain by now; the rest is kept for the next piece."""
-        text, self._held = self._held + text, ""
+        text = self._held + text
+        self._held = ""
         while text:
             mark = START if self._paste is None else END
             before, found, rest = text.partition(mark)
             if not found:
                 kept = _begun(before, mark)
-                before, self._held = before[: len(before) - kept], before[len(before) - kept :]
+                self._held = before[len(before) - kept :]
+                before = before[: len(before) - kept]
             if self._paste is not None:
                 self._paste.append(before)
             elif before:
@@ -99,7 +101,8 @@ class PasteReader:
 
     def release(self) -> TypedText:
         """Return what was held: it was not the beginning of a paste."""
-        held, self._held = self._held, ""
+        held = self._held
+        self._held = ""
         return TypedText(held)
 
     def _turn(self) -> Iterator[Pasted]:
@@ -138,7 +141,8 @@ class KeyReader:
 
     def feed(self, text: str) -> Iterator[Message]:
         """What is certain by now; the rest is kept for the next piece."""
-        text, self._held = self._held + text, ""
+        text = self._held + text
+        self._held = ""
         end = 0
         while (unit := _UNIT.match(text, end)) is not None:
             end = unit.end()
@@ -147,7 +151,8 @@ class KeyReader:
 
     def release(self) -> Iterator[Message]:
         """Return the key that was held: nothing followed it."""
-        held, self._held = self._held, ""
+        held = self._held
+        self._held = ""
         yield from self._messages(held, "esc" if held == "\x1b" else "alt")
 
     def _messages(self, unit: str, kind: str | None) -> Iterator[Message]:

@@ -63,7 +63,8 @@ class GuardedApp(App[None]):
             self.call_after_refresh(self.post_message, self.FocusGiven())
 
     async def on_guarded_app_focus_given(self) -> None:
-        early, self._early = self._early or [], None
+        early = self._early or []
+        self._early = None
         for event in early:
             await super().on_event(event)
 

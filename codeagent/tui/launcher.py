@@ -2,9 +2,10 @@
 need not import it."""
 
 import os
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
+from dataclasses import field
 from pathlib import Path
-from typing import TYPE_CHECKING, Literal, Protocol
+from typing import TYPE_CHECKING, Any, Literal, Protocol
 from zlib import crc32
 
 from codeagent.core.budget import Effort
@@ -15,12 +16,22 @@ if TYPE_CHECKING:  # the first frame needs the values, but nothing that these im
     from codeagent.config.settings import Settings
     from codeagent.core.events import KnownEvent, UnknownEvent
     from codeagent.core.extension import Extension
-    from codeagent.core.recipes import RecipeBook
+    from codeagent.core.recipes import Recipes
     from codeagent.core.runtime import Session, SessionSummary
 
 
 LAST = "last"
 """Given instead of a session's id: the most recent session of this workspace."""
+
+
+@dataclass(frozen=True)
+class Consent:
+    """The user's answer to a question about what a folder has."""
+
+    given: bool | None = None
+    """None if the user was not asked."""
+    seen: str = ""
+    """The digest of what the question showed, which alone the answer is about."""
 
 
 @dataclass(frozen=True)
@@ -31,39 +42,29 @@ class LaunchOptions:
     api_base: str | None = None
     chosen: bool = False
     """Model and server were chosen on the screen."""
-    fallback_model: str | None = None
     thinking: Effort | None = None
-    wire: str | None = None
     mode: str | None = None
-    tools: tuple[str, ...] | None = None
-    """The only tools that may be used."""
-    toolsets: tuple[str, ...] = ()
-    """The toolsets that are turned on from the start."""
-    safe: bool = False
-    """Every extension is switched off."""
-    sandbox: str | None = None
-    network: str | None = None
     theme: str | None = None
+    flags: Mapping[str, Any] = field(default_factory=dict)
+    """The other flags that the settings are made of, by their names in the parsed arguments."""
     resume: str | None = None
     """A session's id, or the beginning of one."""
     named: bool = False
     """The user named the workspace."""
     proceed: bool = False
     """The user agreed to work in a folder that is not a project."""
-    read_git: bool | None = None
-    """Whether commands may read a git directory outside the workspace; None if the user was not
-    asked."""
-    git_seen: str = ""
-    """The digest of the directory as the question showed it, which alone a yes is about."""
-    use_image: bool | None = None
-    """Whether commands run in the image that the repository describes; None if the user was not
-    asked."""
-    image_seen: str = ""
-    """The digest of the image as the question showed it, which alone the answer is about."""
+    git: Consent = Consent()
+    """Whether commands may read a git directory outside the workspace."""
+    image: Consent = Consent()
+    """Whether commands run in the image that the repository describes."""
     prompt: str = ""
     """The text in the composer at the start."""
     step: bool = False
     """Pause before every batch from the beginning."""
+
+
+OWN_FLAGS = ("model", "api_base", "thinking", "mode", "theme")
+"""The flags that are fields of `LaunchOptions`: the screen reads them, or changes them."""
 
 
 @dataclass(frozen=True)
@@ -215,7 +216,7 @@ class Launcher(Protocol):
     async def files(self) -> tuple[str, ...]:
         """Return the paths of the workspace that are not ignored; directories end with a slash."""
 
-    def recipes(self) -> "RecipeBook":
+    def recipes(self) -> "Recipes":
         """Read the recipes of the user and the workspace. Raises ConfigError."""
 
     def git_status(self) -> tuple[str, int]:

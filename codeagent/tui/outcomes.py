@@ -1,9 +1,12 @@
 """Describes events in a few words: how a call, a job or a run ended, what a note or an answer says,
 what was used."""
 
+import time
 from dataclasses import replace
 from typing import assert_never
 
+from codeagent.core import acts
+from codeagent.core.acts import Act, Refused
 from codeagent.core.approval_events import ApprovalResolved
 from codeagent.core.compaction import ContextCompacted, compacted_words
 from codeagent.core.events import (
@@ -14,7 +17,7 @@ from codeagent.core.events import (
     ToolResultAdded,
     UnknownEvent,
 )
-from codeagent.core.jobs import Job
+from codeagent.core.jobs import Job, TriggerAdded, TriggerEvent, TriggerFired, TriggerStopped
 from codeagent.core.messages import Usage, text_of
 from codeagent.core.notices import (
     CompactionBegun,
@@ -25,7 +28,7 @@ from codeagent.core.notices import (
     RunStopped,
     SummaryWritten,
 )
-from codeagent.core.triggers import TriggerAdded, TriggerEvent, TriggerFired, TriggerStopped
+from codeagent.tui.parts.status import MODE_MEANS
 from codeagent.tui.rendering.lines import cut_end, flat
 from codeagent.tui.state import ASK_USER, SummaryReady, UiState
 from codeagent.tui.transcript.blocks import CallState
@@ -205,7 +208,7 @@ def show_line(event: ProviderToolUsed | LimitReached | UnknownEvent, document: D
     """Show what an event is about in one line."""
     match event:
         case ProviderToolUsed():
-            document.remark_above(event.told(), "provider", event.ts)
+            document.remark_above(event.told(), event.ts)
         case LimitReached():
             document.remark(f"the limit {event.limit} = {event.maximum:g} is reached", "warning")
         case UnknownEvent():
@@ -276,6 +279,37 @@ def show_compaction(
                 else {"phase": "idle", "halt": ""}
             )
         )
+
+
+def show_act(act: Act, refused: Refused | None, state: UiState, *, running: bool) -> None:
+    """Show what an act did if no event does; refused text returns to the composer."""
+    match act:
+        case _ if refused is not None:
+            _give_back(act, refused, state)
+        case acts.Prompt() | acts.RunRecipe() if running:
+            state.status.set(phase="working", since=time.time())
+        case acts.Stop() if running:
+            state.status.set(halt="stopping")
+        case acts.Step(on):
+            state.status.set(stepping=on)
+        case acts.SetMode(mode):
+            state.status.set(mode=mode, notice=f"mode: {mode} · {MODE_MEANS[mode]}")
+        case _:
+            pass
+
+
+def _give_back(act: Act, refused: Refused, state: UiState) -> None:
+    """Return refused text to the composer; of other acts, the caller says why they were refused."""
+    match act:
+        case acts.Prompt(text) | acts.Steer(text) | acts.Interrupt(text) | acts.FollowUp(text):
+            lost = text or ""
+        case acts.RunShell(command, shared):
+            lost = ("!" if shared else "!!") + command
+        case _:
+            return
+    state.document.remark(refused.reason, "error")
+    if lost:
+        state.give_back(lost)
 
 
 def _kept(files: tuple[str, ...]) -> str:

@@ -21,12 +21,12 @@ from codeagent.core.events import (
     ToolUpdated,
 )
 from codeagent.core.extension import Reference, resolved
+from codeagent.core.jobs import TriggerAdded, TriggerEvent, TriggerFired, TriggerStopped
 from codeagent.core.json_types import MAIN
+from codeagent.core.memory import TodoChanged
 from codeagent.core.messages import AssistantMessage, UserMessage, text_of
 from codeagent.core.notes import words_of
 from codeagent.core.pulse_events import follow
-from codeagent.core.todo import TodoChanged
-from codeagent.core.triggers import TriggerAdded, TriggerEvent, TriggerFired, TriggerStopped
 from codeagent.tui import outcomes
 from codeagent.tui.reduce_calls import CallReducer
 from codeagent.tui.reduce_run import RunReducer
@@ -98,13 +98,23 @@ class Reducer:
             case (
                 ToolStarted() | ToolUpdated() | ToolProgress() | ToolFinished() | ToolResultAdded()
             ):
-                self._calls.apply(event)
-            case events.ToolCallAdded() | events.BatchPlanned() | events.BatchFinished():
-                self._calls.apply(event)
-            case ApprovalRequested() | ApprovalResolved():
-                self._calls.apply(event)
-            case events.JobStarted() | events.JobUpdated() | events.JobFinished():
-                self._calls.apply(event)
+                self._calls.show(event)
+            case events.ToolCallAdded():
+                self._calls.add(event)
+            case events.BatchPlanned():
+                self._calls.plan_batch(event)
+            case events.BatchFinished():
+                self._state.document.finish_batch(event.batch, event.duration_ms)
+            case ApprovalRequested():
+                self._calls.ask(event)
+            case ApprovalResolved():
+                self._calls.resolve(event)
+            case events.JobStarted():
+                self._calls.begin_job(event)
+            case events.JobUpdated():
+                self._state.jobs.feed(event.job_id, event.text)
+            case events.JobFinished():
+                self._calls.end_job(event)
             case events.RunStarted():
                 self._run.begin(event)
                 self._calls.begin_run()
@@ -114,6 +124,7 @@ class Reducer:
                 self._run.rest(event)
             case events.TurnStarted():
                 self._thought = False
+                self._state.document.begin_turn()
                 self._state.status.set(phase="asking", retry_reason="")
             case events.TurnFinished():
                 outcomes.add_usage(event.usage, self._state, context=True)

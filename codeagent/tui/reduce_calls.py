@@ -23,17 +23,6 @@ from codeagent.tui.state import UiState
 from codeagent.tui.transcript.blocks import CallState
 
 RunningCall = ToolStarted | ToolUpdated | ToolProgress | ToolFinished | ToolResultAdded
-CallEvent = (
-    events.ToolCallAdded
-    | events.BatchPlanned
-    | events.BatchFinished
-    | ApprovalRequested
-    | ApprovalResolved
-    | RunningCall
-    | events.JobStarted
-    | events.JobUpdated
-    | events.JobFinished
-)
 
 
 class CallReducer:
@@ -73,29 +62,11 @@ class CallReducer:
         jobs.lose()
         self._waited.clear()
 
-    def apply(self, event: CallEvent) -> None:
-        match event:
-            case events.ToolCallAdded():
-                self._arguments[event.call_id] = event.arguments
-                self.state.document.close_thoughts(event.ts)
-            case events.BatchPlanned():
-                self._plan_batch(event)
-            case events.BatchFinished():
-                self.state.document.finish_batch(event.batch, event.duration_ms)
-            case ApprovalRequested():
-                self._ask(event)
-            case ApprovalResolved():
-                self._resolve(event)
-            case events.JobStarted():
-                self._begin_job(event)
-            case events.JobUpdated():
-                self.state.jobs.feed(event.job_id, event.text)
-            case events.JobFinished():
-                self._end_job(event)
-            case _:
-                self._show_call(event)
+    def add(self, event: events.ToolCallAdded) -> None:
+        self._arguments[event.call_id] = event.arguments
+        self.state.document.close_thoughts(event.ts)
 
-    def _plan_batch(self, event: events.BatchPlanned) -> None:
+    def plan_batch(self, event: events.BatchPlanned) -> None:
         self.state.document.plan(event.batch, event.calls)
         self.state.boundary.plan(event.calls, self._arguments)
         self.state.status.set(phase="working", batch=event.batch)
@@ -111,7 +82,7 @@ class CallReducer:
             state="edited",
         )
 
-    def _ask(self, event: ApprovalRequested) -> None:
+    def ask(self, event: ApprovalRequested) -> None:
         card = self.state.document.card(event.call_id, event.name, event.target)
         self._asked_of[event.approval_id] = card.state
         card.state = "asking"
@@ -121,7 +92,7 @@ class CallReducer:
         self.state.approvals.add(event)
         self.state.status.set(phase="waiting")
 
-    def _resolve(self, event: ApprovalResolved) -> None:
+    def resolve(self, event: ApprovalResolved) -> None:
         card = self.state.document.card(event.call_id, "")
         card.state = self._asked_of.pop(event.approval_id, "planned")
         card.said = outcomes.said_of(event, card.name) or card.said
@@ -140,7 +111,7 @@ class CallReducer:
             self.state.status.add_wait(event.ts - self._asking_since)
         self.state.status.set(phase=self.state.phase_at_rest)
 
-    def _show_call(self, event: RunningCall) -> None:
+    def show(self, event: RunningCall) -> None:
         if isinstance(event, ToolStarted) and event.name == SHELL:
             self.state.document.run_command(
                 event.call_id, event.target, shared=event.arguments.get("shared") is True
@@ -201,7 +172,7 @@ class CallReducer:
         if event.name == SHELL:
             self.state.status.set(notice="")
 
-    def _begin_job(self, event: events.JobStarted) -> None:
+    def begin_job(self, event: events.JobStarted) -> None:
         """Show the job on its card; what it printed so far moves to the job."""
         card = self.state.document.card(event.call_id, event.name, event.title)
         row = Job(event.job_id, event.call_id, event.name, event.title, "running", started=event.ts)
@@ -216,7 +187,7 @@ class CallReducer:
         self.state.document.touch_card(event.call_id)
         self._wait_for(event.call_id, None)
 
-    def _end_job(self, event: events.JobFinished) -> None:
+    def end_job(self, event: events.JobFinished) -> None:
         jobs = self.state.jobs
         began = event.ts - event.duration_ms / 1000
         known = jobs.get(event.job_id) or Job(

@@ -29,9 +29,9 @@ from codeagent.core.runtime import AgentHandle, Session
 from codeagent.core.sanitize import one_line
 from codeagent.tui.info_pages import sandbox_words
 from codeagent.tui.launcher import Launcher, LaunchOptions, Missing
+from codeagent.tui.outcomes import show_act
 from codeagent.tui.recorded import read_session
 from codeagent.tui.reduce import AnyEvent, Reducer
-from codeagent.tui.session_acts import directed, show_act
 from codeagent.tui.session_reader import STARTING, SessionReader, with_model
 from codeagent.tui.state import UiState
 
@@ -51,7 +51,6 @@ class SessionClient(SessionReader):
         self._reducer = Reducer(state, live=True, cards=self._cards)
         self._shown = 0
         """The number of the last event that was shown."""
-        self._stepping = False
         self._told_last = ""
         self._settled = asyncio.Event()
         """Set once it has started, or never will."""
@@ -78,7 +77,6 @@ class SessionClient(SessionReader):
         name = self.launcher.workspace.name or str(self.launcher.workspace)
         self._state.status.set(workspace=name, model=settings.model or "", mode=settings.mode)
         self._state.prefer(settings)
-        self._stepping = options.step
         self._state.status.set(stepping=options.step)
         if options.api_base is not None:
             self._tell(f"asking {one_line(options.api_base, 60)} for its models…")
@@ -98,7 +96,7 @@ class SessionClient(SessionReader):
             )
         self._settings = settings
         self._state.status.set(sandbox="starting", phase="starting")
-        self._spawn(self._start(settings, resume))
+        self._spawn(self._start(settings, resume, step=options.step))
         self._spawn(self._refresh_git())
         return None
 
@@ -144,7 +142,8 @@ class SessionClient(SessionReader):
         await asyncio.shield(self._closing)
 
     async def _close(self) -> None:
-        runtime, self._runtime = self._runtime, None
+        runtime = self._runtime
+        self._runtime = None
         for task in tuple(self._tasks):
             task.cancel()
         await asyncio.gather(*self._tasks, return_exceptions=True)
@@ -152,7 +151,7 @@ class SessionClient(SessionReader):
         if runtime is not None:
             await runtime.close()
 
-    async def _start(self, settings: Settings, resume: str | None) -> None:
+    async def _start(self, settings: Settings, resume: str | None, *, step: bool) -> None:
         """Open the runtime, catch up with what opening it wrote, then read it to its end."""
         status = self._state.status
         try:
@@ -170,7 +169,7 @@ class SessionClient(SessionReader):
         for mode in get_args(Mode):
             if status.now.conversation.mode == mode != settings.mode:
                 runtime.agent.do(acts.SetMode(mode))
-        if self._stepping:
+        if step:
             runtime.agent.do(acts.Step(True))
         events = runtime.agent.events()
         for recorded in await asyncio.to_thread(
@@ -286,3 +285,15 @@ async def _pace(event: KnownEvent, drawn: set[tuple[str, str]]) -> None:
         drawn.clear()
         await asyncio.sleep(_PACE)
     drawn.add(key)
+
+
+def directed(act: Act, *, running: bool) -> Act:
+    """Return the act that fits the text now: a run may have begun or ended since the key was
+    pressed."""
+    match act:
+        case acts.Prompt(str(text)) if running:
+            return acts.Steer(text)
+        case acts.Steer(text) | acts.Interrupt(text) | acts.FollowUp(text) if not running:
+            return acts.Prompt(text)
+        case _:
+            return act

@@ -14,9 +14,9 @@ from codeagent.core.compaction import preview
 from codeagent.core.errors import CheckpointError, CodeagentError, ConfigError
 from codeagent.core.events import ToolResultAdded
 from codeagent.core.extension import Reference
+from codeagent.core.memory import OutputPage, OutputStore
 from codeagent.core.messages import text_of
 from codeagent.core.model import ModelInUse
-from codeagent.core.ports import OutputPage, OutputStore
 from codeagent.core.runtime import AgentHandle, Session, SessionSummary
 from codeagent.core.toolbox import Toolbox
 from codeagent.tui.info_pages import About, info_page
@@ -127,11 +127,6 @@ class SessionReader:
     async def models(self) -> tuple[ModelRow, ...]:
         """Return the models worth offering."""
         return await self.launcher.models(await self._present_settings())
-
-    async def files(self) -> tuple[str, ...]:
-        """Return the paths of the workspace that are not ignored, for `@`; directories end with a
-        slash."""
-        return await self.launcher.files()
 
     @property
     def reads_kept_texts(self) -> bool:

@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Any, Literal
 from codeagent.core.dataclass import dataclass
 
 if TYPE_CHECKING:  # the first frame does not show any
-    from codeagent.core.todo import TodoItem
+    from codeagent.core.memory import TodoItem
 
 Phase = (
     Literal["starting", "idle", "asking", "thinking", "answering", "writing", "retrying"]

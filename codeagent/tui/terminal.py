@@ -125,10 +125,8 @@ class TerminalGuard:
     def _signalled(self, number: int, frame: FrameType | None) -> None:
         if self._lent and number in {signal.SIGINT, signal.SIGQUIT}:
             return
-        own, self._own = (
-            self._own and number == signal.SIGTERM,
-            self._own and number != signal.SIGTERM,
-        )
+        own = self._own and number == signal.SIGTERM
+        self._own = self._own and number != signal.SIGTERM
         if self.received is not None and (own or number == signal.SIGHUP):
             return  # a closed window sends more than one SIGHUP: from the kernel, the shell and the watcher
         again = self.received is not None

@@ -5,8 +5,10 @@ A theme is a flat table of dotted keys, such as `palette.syntax.comment`, whatev
 written in.
 """
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
+from dataclasses import replace
 from types import MappingProxyType
+from typing import TypeVar
 
 from rich.style import Style
 from textual.design import ColorSystem
@@ -16,7 +18,16 @@ from codeagent.core.dataclass import dataclass
 from codeagent.core.lazy_regex import lazy_regex
 from codeagent.core.sanitize import one_line
 from codeagent.tui.fuzzy import nearest
-from codeagent.tui.rendering.palette import Palette
+from codeagent.tui.rendering.palette import (
+    CodeStyles,
+    DiffStyles,
+    MarkStyles,
+    Palette,
+    ProseStyles,
+    TalkStyles,
+)
+
+PartT = TypeVar("PartT")
 
 BASE_KEYS = (
     "primary",
@@ -202,8 +213,22 @@ def theme_from(table: Mapping[str, str]) -> ThemeFile:
         for key in _DERIVED
     }
     theme.variables = _variables(table, base, theme)
-    syntax = MappingProxyType({token: styles.pop(f"syntax.{token}") for token in TOKENS})
-    return ThemeFile(theme, Palette(**styles, syntax=syntax))
+    return ThemeFile(theme, _palette(styles))
+
+
+def _palette(styles: Mapping[str, Style]) -> Palette:
+    def part(kind: Callable[..., PartT]) -> PartT:
+        return kind(**{name: styles[name] for name in kind.__annotations__ if name in styles})
+
+    tokens = MappingProxyType({token: styles[f"syntax.{token}"] for token in TOKENS})
+    return replace(
+        part(Palette),
+        talk=part(TalkStyles),
+        prose=part(ProseStyles),
+        code=CodeStyles(styles["code"], tokens),
+        diff=part(DiffStyles),
+        marks=part(MarkStyles),
+    )
 
 
 def _check_keys(table: Mapping[str, str]) -> None:

@@ -241,8 +241,8 @@ def _terminal_theme(theme: ThemeFile) -> TerminalTheme:
         for style in (
             palette.rule,
             palette.muted,
-            palette.syntax["keyword"],
-            palette.syntax["type"],
+            palette.code.tokens["keyword"],
+            palette.code.tokens["type"],
         )
     )
     sixteen = [black, *colours, magenta, cyan, foreground]

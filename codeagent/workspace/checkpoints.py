@@ -14,7 +14,7 @@ from pathlib import Path
 from typing import Any, Concatenate, ParamSpec, TypeVar
 
 from codeagent.core.changes import Change, content_name
-from codeagent.core.checkpoints import FileChange, Node, Snapshot, Theirs
+from codeagent.core.checkpoints import FileChange, Node, OthersChanges, Snapshot
 from codeagent.core.errors import CheckpointError, PartlyChanged, WorkspaceError
 from codeagent.core.paths import protected_part
 from codeagent.disk.opens import open_folder
@@ -153,14 +153,14 @@ class GitCheckpoints:
     @_in_thread
     def theirs(
         self, stop: threading.Event, since: str, target: str, present: str, own: Collection[str]
-    ) -> Theirs:
+    ) -> OthersChanges:
         from codeagent.workspace.snapshots.shares import Shares  # only needed to go back
 
         with self._store.locked(stop):
             record = self._moments.since(since)
             with ObjectReader(self._store) as reader:
                 shares = Shares(self._store, reader, record, own)
-                return Theirs() if shares.alone else shares.theirs(target, present)
+                return OthersChanges() if shares.alone else shares.theirs(target, present)
 
     @_in_thread
     def changes(

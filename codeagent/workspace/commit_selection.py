@@ -9,7 +9,7 @@ import posixpath
 import stat
 from typing import TYPE_CHECKING, Literal
 
-from codeagent.core.commits import CommitRefused
+from codeagent.core.changes import CommitRefused
 from codeagent.core.dataclass import dataclass
 from codeagent.core.paths import plain_name, secret_reason
 from codeagent.core.ports import Workspace
@@ -92,11 +92,10 @@ def _refuse_names(named: list[str]) -> None:
 def _known(git: "ShadowGit", named: list[str], parent: str) -> frozenset[str]:
     """Return which of the paths, and what below them, git has in the index or the last commit.
     Raises CommitRefused."""
-    rows = git.run("ls-files", "-t", "--stage", "-z", "--", *named).split(b"\0")
+    command = ("ls-files", "-t", "--stage", "-z", "--", *named)
+    rows = git.run(*command).split(b"\0")
     if parent:
-        rows += git.run("ls-files", "-t", "--stage", "-z", "--", *named, index=git.committed).split(
-            b"\0"
-        )
+        rows += git.run(*command, index=git.committed).split(b"\0")
     known = set()
     for row in filter(None, rows):
         facts, _, raw = row.partition(b"\t")
@@ -113,12 +112,11 @@ def _known(git: "ShadowGit", named: list[str], parent: str) -> frozenset[str]:
 def _below(git: "ShadowGit", folder: str, parent: str) -> list[str]:
     """List what below a folder differs from the last commit, or is new and not ignored. Raises
     CommitRefused."""
-    out = git.run(
-        "ls-files", "-z", "--modified", "--deleted", "--others", "--exclude-standard", "--", folder
-    )
+    unstaged = "ls-files -z --modified --deleted --others --exclude-standard --"
+    staged = "diff-index --cached -z --relative --name-only --no-renames"
+    out = git.run(*unstaged.split(), folder)
     if parent:
-        names = ("--relative", "--name-only", "--no-renames")
-        out += git.run("diff-index", "--cached", "-z", *names, parent, "--", folder)
+        out += git.run(*staged.split(), parent, "--", folder)
     else:
         out += git.run("ls-files", "-z", "--", folder)
     paths = sorted({os.fsdecode(raw) for raw in out.split(b"\0") if raw})

@@ -9,9 +9,8 @@ from hashlib import sha256
 from pathlib import Path
 from typing import TYPE_CHECKING, BinaryIO
 
-from codeagent.core.changes import Change
+from codeagent.core.changes import Change, CommitPlan, CommitRefused, Committed
 from codeagent.core.checkpoints import Node, NodeKind
-from codeagent.core.commits import CommitPlan, CommitRefused, Committed
 from codeagent.core.errors import ContentChanged
 from codeagent.core.host_programs import COMMIT_HOOKS, run_program
 from codeagent.core.ports import Workspace
@@ -36,7 +35,7 @@ _MOST_SAID = 2000
 
 
 class GitCommitter:
-    """A `codeagent.core.commits.Committer` that uses git's plumbing over a git directory of
+    """A `codeagent.core.changes.Committer` that uses git's plumbing over a git directory of
     ours."""
 
     def __init__(
@@ -143,7 +142,7 @@ class GitCommitter:
         )
         base = sha256(b"\0\0".join(sha256(part).digest() for part in parts)).hexdigest()
         skipped = () if self._hooks else repository.hooks()
-        unsigned, around = (
+        unsigned, work_tree = (
             repository.is_on("commit.gpgsign"),
             str(repository.top) if repository.prefix else "",
         )
@@ -155,7 +154,7 @@ class GitCommitter:
             skipped_hooks=skipped,
             unsigned=unsigned,
             base=base,
-            around=around,
+            work_tree=work_tree,
             left_out={change.path: why for change, why in found if why},
         )
         return plan, tree, selection
@@ -214,9 +213,8 @@ def _changes(
 ) -> Iterator[tuple[Change[Node], str]]:
     """Yield the commit's changes, with paths of the workspace, and why contents were not read.
     Raises CommitRefused if one is outside it."""
-    raw = git.run(
-        "diff-tree", "-r", "-z", "--raw", "--no-renames", parent or _EMPTY_TREE, tree, whole=True
-    )
+    differences = "diff-tree -r -z --raw --no-renames"
+    raw = git.run(*differences.split(), parent or _EMPTY_TREE, tree, whole=True)
     words = os.fsdecode(raw).split("\0")
     rows = [
         (*facts.lstrip(":").split(" "), path)

@@ -5,7 +5,7 @@ import os
 import posixpath
 import stat
 from collections.abc import Iterator, Sequence
-from contextlib import AbstractContextManager, contextmanager, nullcontext
+from contextlib import AbstractContextManager, nullcontext
 from pathlib import Path
 from typing import BinaryIO, Protocol
 
@@ -20,7 +20,7 @@ from codeagent.core.errors import (
     WorkspaceError,
     WorkspaceLost,
 )
-from codeagent.core.paths import refuse_protected
+from codeagent.core.paths import refuse_hidden_secret, refuse_protected
 from codeagent.core.ports import DirEntry, FileKind, FileStat
 from codeagent.core.sanitize import spelled
 from codeagent.disk.confined import ConfinedRoot, Location
@@ -104,19 +104,25 @@ class LocalWorkspace:
                 return full[len(root.rstrip("/")) + 1 :]
         raise OutsideWorkspace(f"{path} is outside the workspace {self._root}; nothing was touched")
 
-    def resolve(self, path: str) -> str:
+    def resolve(self, path: str, *, reading: bool = True) -> str:
         relative = self.relative(path)
         self.check()
+        resolved = self._resolved(relative)
+        if reading:
+            refuse_hidden_secret(relative, resolved)
+        return resolved
+
+    def _resolved(self, relative: str) -> str:
         try:
             with self._beneath.locate(relative) as location:
                 return location.path
         except MissingPath:
             head, tail = posixpath.split(relative)
-            return posixpath.normpath(posixpath.join(self.resolve(head or "."), tail))
+            return posixpath.normpath(posixpath.join(self._resolved(head or "."), tail))
 
     def key(self, path: str) -> str:
         try:
-            return self.resolve(path)
+            return self.resolve(path, reading=False)
         except WorkspaceError:
             return posixpath.normpath(path)
 
@@ -180,11 +186,9 @@ class LocalWorkspace:
                     f"{', '.join(map(spelled, paths))}"
                 ) from None
 
-    @contextmanager
-    def _located(self, path: str, make: bool) -> Iterator[Location]:
-        with self._beneath.locate(path, make_parents=make, follow=False) as location:
-            refuse_protected(location.path)
-            yield location
+    def _located(self, path: str, make: bool) -> AbstractContextManager[Location]:
+        refuse_protected(posixpath.normpath(path))
+        return self._beneath.locate(path, make_parents=make, follow=False)
 
     def _lost(self, how: str) -> WorkspaceLost:
         moved_to = self._where()

@@ -4,7 +4,7 @@ import re
 from collections.abc import Callable, Iterable, Sequence
 
 from codeagent.core.dataclass import dataclass
-from codeagent.core.wildmatch import IgnoreLine, ignore_line
+from codeagent.core.patterns import IgnoreLine, ignore_line
 
 _KINDS = (".rgignore", ".ignore", ".gitignore")
 _EXCLUDE = ".git/info/exclude"

@@ -10,7 +10,7 @@ from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import contextmanager
 from pathlib import Path
 
-from codeagent.core.commits import CommitRefused
+from codeagent.core.changes import CommitRefused
 from codeagent.core.dataclass import dataclass
 from codeagent.disk.opens import read_regular
 from codeagent.disk.repository import OutsideGit, repository_of

@@ -11,8 +11,9 @@ from typing import Any, Literal
 from codeagent.core.dataclass import dataclass
 from codeagent.core.errors import MissingPath, OutsideWorkspace, WorkspaceError
 from codeagent.core.lazy_regex import lazy_regex
+from codeagent.core.memory import Skill, SkillText
 from codeagent.core.paths import secret_reason
-from codeagent.core.ports import Skill, SkillText, Workspace
+from codeagent.core.ports import Workspace
 from codeagent.core.sanitize import one_line, spelled, visible
 from codeagent.core.toolbox import ToolProblem
 from codeagent.disk.opens import may_exist
@@ -230,7 +231,7 @@ def _text(source: _SkillSource, path: str, inside: str) -> str:
     WorkspaceError."""
     full = source.path(path)
     fence = source.path(inside)
-    where = source.files.resolve(full)
+    where = source.files.resolve(full, reading=False)
     if not where.startswith(fence):
         raise OutsideWorkspace(f"{source.shown(full)} leads out of its folder; it is not read")
     if (reason := secret_reason(where)) is not None:

@@ -8,7 +8,7 @@ from inspect import isawaitable
 from pathlib import Path
 from typing import Any, Literal
 
-from codeagent.agent.agent import Agent, AgentServices
+from codeagent.agent.agent import Agent
 from codeagent.agent.approvals import UserQuestions
 from codeagent.agent.batches import Strategy
 from codeagent.agent.conversation import Conversation
@@ -16,7 +16,7 @@ from codeagent.agent.environment import AgentState, Preferences, ToolEnvironment
 from codeagent.agent.hooks.hook import Hooks
 from codeagent.agent.jobs.store import Jobs
 from codeagent.agent.limits import ContextLimits, Limits
-from codeagent.agent.parts import ConversationPart, Parts
+from codeagent.agent.parts import AgentServices, ConversationPart, Parts
 from codeagent.agent.queue import Delivery
 from codeagent.agent.todo import Todo
 from codeagent.core.acts import Act, Answer
@@ -25,6 +25,7 @@ from codeagent.core.checkpoints import Checkpoints
 from codeagent.core.display import DiffBlock
 from codeagent.core.errors import MissingPath, ModelError, OutsideWorkspace, TranscriptError
 from codeagent.core.events import KnownEvent
+from codeagent.core.memory import OutputPage, OutputStore
 from codeagent.core.messages import (
     AssistantMessage,
     ProviderContent,
@@ -44,7 +45,7 @@ from codeagent.core.model import (
     TextPiece,
 )
 from codeagent.core.policy import ApprovalKey, Decision, Permission, Policy
-from codeagent.core.ports import OutputPage, OutputStore, Sandbox
+from codeagent.core.ports import Sandbox
 from codeagent.core.tool import (
     Access,
     BaseChanged,

@@ -10,9 +10,10 @@ from codeagent.agent.parts import ConversationPart
 from codeagent.core.acts import Act
 from codeagent.core.checkpoints import Checkpoints
 from codeagent.core.events import JobFinished, KnownEvent, MessageAdded
+from codeagent.core.memory import OutputStore
 from codeagent.core.messages import UserMessage, text_of
 from codeagent.core.policy import ApprovalKey, Policy
-from codeagent.core.ports import OutputStore, Sandbox
+from codeagent.core.ports import Sandbox
 from codeagent.core.tool import (
     SHARED,
     Access,

@@ -4,7 +4,7 @@ the letter."""
 import asyncio
 from collections.abc import Collection, Mapping
 
-from codeagent.core.checkpoints import FileChange, Node, Snapshot, Theirs
+from codeagent.core.checkpoints import FileChange, Node, OthersChanges, Snapshot
 from codeagent.core.errors import CheckpointError
 
 Files = dict[str, str]
@@ -24,7 +24,7 @@ class MemoryCheckpoints:
         self.scanned = 0
         self.moments: list[bool] = []
         """For each moment, whether commands were about to run."""
-        self.of_others = Theirs()
+        self.of_others = OthersChanges()
         self.gate: asyncio.Event | None = None
         """A snapshot waits for it."""
 
@@ -40,7 +40,9 @@ class MemoryCheckpoints:
         moment = "" if commands is None else f"m{len(self.moments)}"
         return Snapshot(snapshot, len(self.files), others=self.others, moment=moment)
 
-    async def theirs(self, since: str, target: str, present: str, own: Collection[str]) -> Theirs:
+    async def theirs(
+        self, since: str, target: str, present: str, own: Collection[str]
+    ) -> OthersChanges:
         assert since in own
         return self.of_others
 

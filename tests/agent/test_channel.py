@@ -6,8 +6,9 @@ from typing import Any
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from codeagent.agent.emitter import EventChannel
+from codeagent.agent.emitter import Emitter, EventChannel
 from codeagent.core.events import KnownEvent, Notice, TextDelta, ToolProgress, ToolUpdated
+from tests.agent.doubles import MemoryJournal
 from tests.effort import times
 
 
@@ -84,3 +85,13 @@ def test_a_quick_reader_gets_every_delta_as_it_comes() -> None:
 
 async def _texts(channel: EventChannel) -> list[str]:
     return [item.text async for item in channel if isinstance(item, TextDelta)]
+
+
+def test_an_observer_gets_only_events_of_the_type_that_it_asked_for() -> None:
+    emitter, every, notices = Emitter(MemoryJournal()), list[KnownEvent](), list[Notice]()
+    emitter.observe(every.append)
+    emitter.observe(notices.append, Notice)
+    emitter.emit(TextDelta(text="hello"))
+    emitter.notice("x", "y")
+    assert [one.type for one in every] == ["text.delta", "notice"]
+    assert [one.code for one in notices] == ["x"]

@@ -7,10 +7,10 @@ from typing import Any, ClassVar
 import pytest
 
 from codeagent.core.acts import Prompt, Restore, RestoreFile, Step, Stop
-from codeagent.core.checkpoints import ChangedFile, Node, RestoreKind, Rewind, Theirs
+from codeagent.core.checkpoints import ChangedFile, Node, OthersChanges, RestoreKind, Rewind
 from codeagent.core.errors import CheckpointError
 from codeagent.core.events import CheckpointCreated, CheckpointRestored, RunFinished
-from codeagent.core.messages import UserMessage, text_of
+from codeagent.core.messages import ToolCall, UserMessage, text_of
 from codeagent.core.policy import ApprovalKey, Policy, Rule
 from codeagent.core.tool import Access, Tool, ToolContext, ToolResult
 from codeagent.session.fold import fold
@@ -66,7 +66,7 @@ class Show(Put):
 
     def approval_key(self, args: Do) -> ApprovalKey:
         return ApprovalKey(
-            kind="command", parts=(args.what,), sensitive="it runs here", leaves_files=True
+            kind="command", parts=(args.what,), sensitive="it runs here", reads="if asked"
         )
 
 
@@ -211,7 +211,7 @@ async def test_a_rewind_forgets_the_conversation_and_the_model_never_hears_of_it
 
 
 async def test_a_tool_recalls_no_result_that_was_taken_back() -> None:
-    recalling = Using(lambda ctx: ctx.recall("call_1"))
+    recalling = Using(lambda ctx: ctx.caller.recall("call_1"))
     turns = Turn("", (put("a.py", "2"),)), Turn("", (USE,)), Turn("done"), Turn("", (USE,))
     s, _ = begin(*turns, more=(recalling,))
     await say(s, "first try")
@@ -424,7 +424,7 @@ async def test_what_is_not_the_agents_stays_and_what_both_changed_is_merged_or_r
     s, store = begin(Turn("", (put("a.py", "2"), put("b.py", "3"), put("c.py", "4"))), Turn("done"))
     await say(s, "fix it")
     store.files["d.py"] = "theirs"
-    store.of_others = Theirs(
+    store.of_others = OthersChanges(
         frozenset({"d.py"}), {"a.py": Node("file", b"merged")}, {"b.py": "both changed it"}
     )
     past = rewind(s)
@@ -453,3 +453,21 @@ async def test_where_nobody_watches_the_end_waits_for_what_a_batch_is_owed_and_f
     quick.act(Prompt("what is this?"))
     await to_the_end(quick)
     assert causes(quick) == []
+
+
+async def test_a_call_that_its_rule_no_longer_denies_when_its_batch_begins_gets_a_checkpoint() -> (
+    None
+):
+    class Moved(Put):
+        at = "locked"
+
+        def approval_key(self, args: Do) -> ApprovalKey:
+            return ApprovalKey(kind="text", parts=(self.at,))
+
+    tool = Moved(MemoryCheckpoints())
+    s = scene(more=(tool,), policy=Policy(rules=(Rule.parse("put(locked)", "deny", "user"),)))
+    calls = s.agent._context.executor.calls
+    call = ToolCall(id="c1", name="put", arguments='{"what": "a.txt"}')
+    assert (calls.plan(call).permission, calls.change(call)) == ("deny", "")
+    tool.at = "free"
+    assert calls.change(call) == "put a.txt"

@@ -8,9 +8,10 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from codeagent.agent.compaction.plan import KeptFacts, TokenGauge, measured, note_of
+from codeagent.agent.compaction.plan import SummaryContext, TokenGauge, measured, note_of
 from codeagent.core.compaction import ContextCompacted, open_questions, pinned
 from codeagent.core.events import CheckpointRestored, JobFinished, MessageAdded, ToolResultAdded
+from codeagent.core.jobs import Trigger, TriggerFired
 from codeagent.core.messages import (
     AssistantMessage,
     Message,
@@ -32,7 +33,6 @@ from codeagent.core.notes import (
     trigger_note,
 )
 from codeagent.core.notices import MessageReceived, PinsChanged
-from codeagent.core.triggers import Trigger, TriggerFired
 from codeagent.session.fold import fold
 from tests.forged import AS_TEXT, FORGED, PIN, hostile, words_in
 from tests.session.eventlogs import SESSION, Log
@@ -103,15 +103,15 @@ NOTES: dict[str, Callable[[str], UserMessage]] = {
     "a hook's text": lambda text: framed(ADDED, text),
     "names of leftovers": lambda text: framed(LEFT, text),
     "a file name after a compaction": lambda text: noted(
-        KeptFacts(files=(f"{text}: changed by you",)), "s"
+        SummaryContext(files=(f"{text}: changed by you",)), "s"
     ),
-    "a question after a compaction": lambda text: noted(KeptFacts(questions=(text,)), "s"),
-    "a step of the plan after a compaction": lambda text: noted(KeptFacts(todo=(text,)), "s"),
-    "a summary": lambda text: noted(KeptFacts(), text),
+    "a question after a compaction": lambda text: noted(SummaryContext(questions=(text,)), "s"),
+    "a step of the plan after a compaction": lambda text: noted(SummaryContext(todo=(text,)), "s"),
+    "a summary": lambda text: noted(SummaryContext(), text),
 }
 
 
-def noted(facts: KeptFacts, summary: str) -> UserMessage:
+def noted(facts: SummaryContext, summary: str) -> UserMessage:
     return UserMessage.from_text(note_of(facts, summary), source="note")
 
 
@@ -152,7 +152,11 @@ def test_the_reader_is_one_that_an_unquoted_note_would_fool(form: str) -> None:
 
 
 def compaction(
-    messages: Sequence[Message], tail: int, pins: tuple[str, ...], facts: KeptFacts, summary: str
+    messages: Sequence[Message],
+    tail: int,
+    pins: tuple[str, ...],
+    facts: SummaryContext,
+    summary: str,
 ) -> ContextCompacted:
     event = ContextCompacted(
         cause="user",
@@ -220,9 +224,9 @@ class Session:
 
     def compact(self) -> None:
         history = fold(self.log.events)
-        facts = KeptFacts(
+        facts = SummaryContext(
             todo=(self._draw(hostile),),
-            questions=open_questions(history.messages, history.questions),
+            questions=open_questions(history.messages, history.compactions.questions),
             files=(self._draw(hostile),),
         )
         tail = self._draw(st.integers(0, len(history.messages)))

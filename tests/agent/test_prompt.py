@@ -8,7 +8,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from codeagent.agent.prompt import PromptEnvironment, system_prompt
-from codeagent.core.ports import Skill
+from codeagent.core.memory import Skill
 from codeagent.core.tool import OpenArgs, Tool, ToolContext, ToolResult
 from codeagent.tools.registry import ToolRegistry
 from tests.table import for_each

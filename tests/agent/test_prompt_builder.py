@@ -9,9 +9,9 @@ import pytest
 
 from codeagent.agent.emitter import Emitter
 from codeagent.agent.prompt import PromptBuilder
-from codeagent.core.allow import AllowList
 from codeagent.core.errors import ConfigError
 from codeagent.core.events import Notice
+from codeagent.core.patterns import AllowList
 from codeagent.core.policy import Rule
 from codeagent.tools.catalog import ToolCatalog
 from codeagent.tools.toolsets import Toolsets

@@ -301,7 +301,7 @@ async def test_a_private_address_is_refused_after_the_answer_too_and_the_ledger_
 
 def test_a_step_never_loosens_the_level() -> None:
     s = scene()
-    permissions = Permissions(s.agent._environment, s.agent._emitter)
+    permissions = Permissions(s.agent._environment, s.agent.emitter)
     permissions.set_network("none")
     permissions.begin_step("ask", "open")
     assert permissions.policy.network == "none"
@@ -358,15 +358,15 @@ async def test_a_server_in_the_sandbox_reaches_what_its_configuration_names_and_
 
 async def test_the_level_at_the_end_is_in_the_log() -> None:
     s = scene()
-    assert fold(s.journal.events).network is None
+    assert fold(s.journal.events).hosts.network is None
     for level in ("open", "none", "allow-list"):
         s.act(SetNetwork(level))
-    assert fold(s.journal.events).network == "allow-list"
+    assert fold(s.journal.events).hosts.network == "allow-list"
 
 
 async def test_without_a_sandbox_the_dial_cannot_be_turned() -> None:
     s = scene()
-    unconfined = Permissions(replace(s.agent._environment, sandbox_kind="host"), s.agent._emitter)
+    unconfined = Permissions(replace(s.agent._environment, sandbox_kind="host"), s.agent.emitter)
     with pytest.raises(
         ConfigError, match="without a sandbox every command has this machine's network"
     ):

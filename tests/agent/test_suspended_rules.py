@@ -157,7 +157,7 @@ async def test_an_answer_is_not_for_what_another_agent_read_while_the_card_was_s
 async def test_a_resumed_session_still_knows_what_the_model_has_read() -> None:
     s = scene(call("a.example"), Turn("done"), policy=Policy(rules=(SAVED,)))
     await s.run()
-    assert fold(s.journal.events).heard == ("a.example",)
+    assert fold(s.journal.events).hosts.heard == ("a.example",)
 
 
 async def test_the_reason_names_a_few_of_many_servers() -> None:

@@ -5,7 +5,7 @@ import json
 
 from codeagent.agent.todo import Todo
 from codeagent.core.acts import Restore
-from codeagent.core.todo import TodoChanged
+from codeagent.core.memory import TodoChanged
 from codeagent.session.fold import fold
 from codeagent.tools.builtin.todo import TodoTool
 from tests.agent.doubles import Scene, Turn, of, scene

@@ -5,7 +5,7 @@ from pathlib import Path
 
 import pytest
 
-from codeagent.app import sources
+from codeagent.app import sources, tools
 from codeagent.app.describe import describe_tools
 from codeagent.config.extensions import Extensions
 from codeagent.config.local_environment import LocalEnvironment
@@ -32,7 +32,8 @@ def fails(given: object) -> Iterator[object]:
 def test_an_extension_of_a_package_that_fails_is_named_in_one_line(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, extension: Extension
 ) -> None:
-    monkeypatch.setattr(sources, "all_extensions", lambda: Extensions((extension,)))
+    for module in (sources, tools):
+        monkeypatch.setattr(module, "all_extensions", lambda: Extensions((extension,)))
     with pytest.raises(
         ConfigError, match=r"^the extension mine cannot be used: \w+Error: .*--safe"
     ):

@@ -142,3 +142,13 @@ async def test_a_closed_session_leaves_nothing_running(workspace: Path, scripted
     assert asyncio.all_tasks() == before
     refused = session.do(Answer("a1", Decision("once")))
     assert refused is not None and "closed" in refused.reason
+
+
+async def test_a_recipe_needs_the_extension_that_reads_them(
+    workspace: Path, scripted: Script
+) -> None:
+    (workspace / ".codeagent/commands").mkdir(parents=True)
+    (workspace / ".codeagent/commands/greet.md").write_text("Greet.\n")
+    settings = scripted({"text": "Done."}, extensions={"off": ["recipes"]})
+    with pytest.raises(CodeagentError, match="the extension recipes is switched off"):
+        await work(Task(recipe="greet", workspace=workspace, settings=settings))

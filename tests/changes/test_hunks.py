@@ -62,7 +62,6 @@ def test_a_change_says_what_each_side_is(
 ) -> None:
     change = Change("f", before, after)
     assert (change.contents, change.kind) == (contents, kind)
-    assert change.sizes == tuple(0 if node is None else len(node.data) for node in (before, after))
     assert change.back.back == change
 
 

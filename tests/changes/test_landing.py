@@ -242,3 +242,20 @@ def test_what_is_gone_is_named_as_it_was_before_it_would_be_renamed(tmp_path: Pa
     moved = ChangeSet((Change("new", there, there, "old/a"),))
     with pytest.raises(ContentChanged, match=r"^old/a is gone"):
         moved.land(LocalWorkspace(tmp_path))
+
+
+@pytest.mark.parametrize("source", [None, "old"])
+def test_a_file_that_could_only_be_linked_keeps_no_second_name(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, source: str | None
+) -> None:
+    def missing(*arguments: object) -> None:
+        raise OSError(errno.ENOSYS, "Function not implemented")
+
+    monkeypatch.setattr(atomic, "rename_new", missing)
+    there = Node("file", b"x", 0o644)
+    (tmp_path / "old").write_bytes(b"x")
+    moved = Change("new", there, there, "old")
+    new = [Change(str(n), None, there) for n in range(150)]
+    ChangeSet((moved,) if source else tuple(new)).land(LocalWorkspace(tmp_path))
+    left = {path.name for path in tmp_path.iterdir()}
+    assert left == ({"new"} if source else {"old", *map(str, range(150))})

@@ -6,7 +6,7 @@ import pytest
 
 from codeagent import cli
 from codeagent.config.extensions import Extensions
-from codeagent.config.paths import user_config_file
+from codeagent.config.local_environment import user_config_file
 
 
 @pytest.fixture(autouse=True)
@@ -16,7 +16,7 @@ def folders(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 def write(text: str) -> None:
-    user_config_file().parent.mkdir(parents=True)
+    user_config_file().parent.mkdir(parents=True, exist_ok=True)
     user_config_file().write_text(text)
     user_config_file().chmod(0o600)
 
@@ -52,6 +52,52 @@ def test_the_command_of_an_extension_that_is_off_says_so(
     write('[extensions]\noff = ["mcp"]\n')
     assert cli.main(["mcp", "list"]) == 2
     assert "the extension mcp is switched off, by extensions.off in" in capsys.readouterr().err
+
+
+def test_an_action_of_another_extension_is_there_while_that_of_its_command_is_off(
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    write('[extensions]\noff = ["mcp"]\n')
+    assert cli.main(["mcp", "serve", "--help"]) == 0
+    assert capsys.readouterr().out.startswith("usage: codeagent mcp serve ")
+    assert cli.main(["mcp", "serve", "--cwd", "nowhere"]) == 2
+    assert "--cwd 'nowhere' is not an existing folder" in capsys.readouterr().err
+    assert cli.main(["mcp", "--help"]) == 2
+    assert "the extension mcp is switched off" in capsys.readouterr().err
+
+
+def test_an_action_whose_own_extension_is_off_says_so(capsys: pytest.CaptureFixture[str]) -> None:
+    for off in ('"mcp_serve"', '"mcp", "mcp_serve"'):
+        write(f"[extensions]\noff = [{off}]\n")
+        assert cli.main(["mcp", "serve"]) == 2
+        said = "codeagent mcp serve: the extension mcp_serve is switched off"
+        assert said in capsys.readouterr().err
+
+
+@pytest.mark.parametrize(
+    ("file", "extension"), [("a.yaml", "user_tools"), ("a.py", "user_tools"), ("a.md", "agents")]
+)
+def test_a_file_that_an_extension_would_load_is_checked_only_if_it_is_on(
+    file: str, extension: str, capsys: pytest.CaptureFixture[str], tmp_path: Path
+) -> None:
+    (tmp_path / file).write_text("---\nname: a\ndescription: does a thing\n---\n")
+    write(f'[extensions]\noff = ["{extension}"]\n')
+    assert cli.main(["tools", "check", file, "--cwd", str(tmp_path)]) == 2
+    said = f"{file}: the extension {extension} is switched off, by extensions.off in"
+    assert said in capsys.readouterr().err
+
+
+def test_a_file_is_checked_beside_the_tools_that_are_on(
+    capsys: pytest.CaptureFixture[str], tmp_path: Path
+) -> None:
+    (tmp_path / "fetch.yaml").write_text(
+        "name: web_fetch\nbuiltin: true\ndescription: Only the pages of one host.\nrestrictions: {hosts: [a.example]}\n"
+    )
+    check = ["tools", "check", "fetch.yaml", "--cwd", str(tmp_path)]
+    assert cli.main(check) == 0
+    write('[extensions]\noff = ["web"]\n')
+    assert cli.main(check) == 2
+    assert "web_fetch" in capsys.readouterr().err
 
 
 def test_one_that_cannot_be_used_is_listed_with_the_reason(

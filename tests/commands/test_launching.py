@@ -38,11 +38,11 @@ from codeagent.core.events import (
 from codeagent.core.messages import text_of
 from codeagent.core.notices import BudgetChanged, ModelChanged, RunPaused
 from codeagent.core.runtime import Session
-from codeagent.llm import learned
+from codeagent.llm import server_knowledge
 from codeagent.llm.key_trial import KeyTrial
 from codeagent.llm.local_servers import LocalServer
 from codeagent.session.repair import check_recording
-from codeagent.tui.launcher import LaunchOptions, Missing, ModelRow
+from codeagent.tui.launcher import Consent, LaunchOptions, Missing, ModelRow
 from codeagent.workspace.files import LocalWorkspace
 from codeagent.workspace.ignore import IgnoreTree
 from tests.e2e.product import Product, calls, read, say
@@ -94,8 +94,11 @@ def script(product: Product, *turns: Any) -> str:
     return product.script(*turns)
 
 
-async def opened(here: LocalLauncher, resume: str | None = None, **options: Any) -> Session:
-    settings = here.settings(LaunchOptions(sandbox="off", resume=resume, **options))
+async def opened(
+    here: LocalLauncher, resume: str | None = None, *, wire: str | None = None, **options: Any
+) -> Session:
+    flags = {"sandbox": "off", "wire": wire}
+    settings = here.settings(LaunchOptions(flags=flags, resume=resume, **options))
     return await here.open(settings, resume=resume, tell=lambda text: None)
 
 
@@ -169,7 +172,7 @@ async def test_a_git_directory_outside_the_folder_is_asked_about_once(linked: Pa
     unconfined = Settings(model="demo", sandbox=SandboxSettings(kind="off"))
     assert await LocalLauncher(linked, LocalApp()).missing(unconfined, LaunchOptions()) is None
     assert (
-        await LocalLauncher(linked, LocalApp()).missing(settings, LaunchOptions(read_git=False))
+        await LocalLauncher(linked, LocalApp()).missing(settings, LaunchOptions(git=Consent(False)))
         is None
     )
     assert await LocalLauncher(linked, LocalApp()).missing(settings, LaunchOptions()) is None, (
@@ -190,9 +193,7 @@ async def test_an_image_that_the_repository_describes_is_asked_about_as_it_is_no
     found = await here.missing(settings, LaunchOptions())
     assert found is not None and found.kind == "image"
     assert "builds      FROM a" in found.text and "describes an image of its own" in found.text
-    assert (
-        await here.missing(settings, LaunchOptions(use_image=True, image_seen=found.digest)) is None
-    )
+    assert await here.missing(settings, LaunchOptions(image=Consent(True, found.digest))) is None
     assert await here.missing(settings, LaunchOptions()) is None, "a yes is kept"
     (product.workspace / "Dockerfile").write_text("FROM a\nRUN x\n")
     changed = await here.missing(settings, LaunchOptions())
@@ -206,7 +207,7 @@ async def test_an_image_that_the_repository_describes_is_asked_about_as_it_is_no
         assert await here.missing(settings, LaunchOptions()) is None, (
             "nobody could say yes to all of it"
         )
-    assert await here.missing(settings, LaunchOptions(use_image=False)) is None
+    assert await here.missing(settings, LaunchOptions(image=Consent(False))) is None
     described.write_text('{"image": "other"}')
     assert await here.missing(settings, LaunchOptions()) is None, "a no is for whatever it becomes"
 
@@ -489,7 +490,7 @@ async def test_another_model_can_take_over_between_runs_and_is_the_sessions_from
 async def test_a_server_that_was_started_again_with_another_window_is_taken_as_it_is_now(
     product: Product, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(learned, "_FRESH", -1.0)
+    monkeypatch.setattr(server_knowledge, "_FRESH", -1.0)
     async with openai_server([Turn(text="hi")], repeat=True) as server:
         server.facts["/props"] = {"default_generation_settings": {"n_ctx": 4_096}}
         runtime = await opened(launcher(product), model="openai/small", api_base=server.base_url)
@@ -528,7 +529,7 @@ async def test_the_model_is_not_changed_during_a_run(product: Product) -> None:
 
 async def test_opening_that_is_given_up_leaves_no_session_and_no_lock(product: Product) -> None:
     here = launcher(product)
-    settings = here.settings(LaunchOptions(model="demo", sandbox="off"))
+    settings = here.settings(LaunchOptions(model="demo", flags={"sandbox": "off"}))
     for delay in (0.0, 0.001, 0.005, 0.02):
         opening = asyncio.ensure_future(here.open(settings, resume=None, tell=lambda text: None))
         await asyncio.sleep(delay)

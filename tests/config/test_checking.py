@@ -1,10 +1,12 @@
 """Values of files, checked against the annotations of the dataclasses that they become."""
 
+from collections.abc import Callable
 from dataclasses import field
 from datetime import datetime
 from typing import Annotated, Any, Literal
 
 import pytest
+from pydantic import TypeAdapter
 
 from codeagent.config.checking import (
     WrongValue,
@@ -70,6 +72,41 @@ def test_what_is_right_is_read_and_written_back() -> None:
     assert checked(Outer, {}) == Outer()
 
 
+BOOLEANS = (
+    "on",
+    "OFF",
+    "t",
+    "f",
+    "y",
+    "n",
+    "yes",
+    "No",
+    "True",
+    "0",
+    "1",
+    0,
+    1,
+    0.0,
+    1.0,
+    True,
+    False,
+)
+OTHERS = (2, -1, 0.5, "", "x", " on", "o", None, [], {})
+
+
+@for_each("value", [*BOOLEANS, *OTHERS])
+def test_a_boolean_is_read_as_pydantic_reads_it(value: Any) -> None:
+    def read(how: Callable[[Any], Any]) -> Any:
+        try:
+            return how(value)
+        except ValueError:
+            return "refused"
+
+    assert read(lambda value: checked(Outer, {"on": value}).on) is read(
+        TypeAdapter(bool).validate_python
+    )
+
+
 @for_each(
     ("given", "path", "said"),
     [
@@ -78,7 +115,9 @@ def test_what_is_right_is_read_and_written_back() -> None:
         ({"count": True}, ("count",), "valid integer"),
         ({"count": 1.0}, ("count",), "valid integer"),
         ({"count": "1"}, ("count",), "valid integer"),
-        ({"on": 1}, ("on",), "valid boolean"),
+        ({"on": 2}, ("on",), "valid boolean"),
+        ({"on": "yes please"}, ("on",), "valid boolean"),
+        ({"on": []}, ("on",), "valid boolean"),
         ({"level": "middle"}, ("level",), "'low' or 'high', or a valid integer"),
         ({"level": 0}, ("level",), "'low' or 'high', or greater than 0"),
         ({"listed": 5}, ("listed",), "valid boolean, or a valid list"),

@@ -132,6 +132,24 @@ SAME_ACT = Extension(
     name="other", about="", in_conversations=InConversations(acts={"TrustServers": "m:f"})
 )
 SAME_PART = Extension(name="other", about="", at_provider="m:f")
+KERNELS_SECTION = Extension(name="other", about="", settings={"rules": "m:f"})
+KERNELS_COMMAND = Extension(
+    name="other", about="", subcommands=(Subcommand(name="run", about="", module="m"),)
+)
+KERNELS_ACTION = Extension(
+    name="other", about="", subcommands=(Subcommand(name="list", of="tools", about="", module="m"),)
+)
+KERNELS_OPTION = Extension(
+    name="other", about="", run_options=(RunOption(name="yes", metavar="", about=""),)
+)
+KERNELS_SLASH_COMMAND = Extension(
+    name="other",
+    about="",
+    screen=OnScreen(commands=(SlashCommand(name="rain", aliases=("undo",), about="", does="m:f"),)),
+)
+SAME_SET = Extension(
+    name="other", about="", sets=(OfferedSet(name="web", about="", tools=(), make="m:f"),)
+)
 NOT_ONE = object()
 
 
@@ -142,7 +160,13 @@ def test_an_installed_package_brings_an_extension(monkeypatch: pytest.MonkeyPatc
 @pytest.mark.parametrize(
     ("value", "said"),
     [
-        ("SAME_NAME", "it brings the name web, which web has"),
+        ("SAME_NAME", "it brings the name web, which web has; that of web is used"),
+        ("SAME_SET", "it brings the toolset web, which web has; that of web is used"),
+        ("KERNELS_SECTION", "the settings rules, which codeagent has; that of codeagent is used"),
+        ("KERNELS_COMMAND", "the command run, which codeagent has; that of codeagent is used"),
+        ("KERNELS_ACTION", "the command tools list, which codeagent has; that of codeagent"),
+        ("KERNELS_OPTION", "the option yes, which codeagent has; that of codeagent is used"),
+        ("KERNELS_SLASH_COMMAND", "the slash command undo, which codeagent has; that of codeagent"),
         ("SAME_SECTION", "brings the settings web, which web has"),
         ("SAME_COMMAND", "brings the command mcp, which mcp has"),
         ("SAME_SLASH_COMMAND", "brings the slash command mcp, which mcp has"),

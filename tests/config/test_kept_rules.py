@@ -12,7 +12,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from codeagent.config.kept import LASTS, RuleBookFile
+from codeagent.config.kept import LASTS, KeptRulesFile
 from codeagent.core.errors import ConfigError
 from codeagent.core.policy import Rule
 
@@ -28,7 +28,7 @@ def objection(rule: Rule) -> str | None:
     )
 
 
-class Place:
+class Folders:
     """A configuration folder and two workspaces, at a moment of the test's choice."""
 
     def __init__(self, folder: Path) -> None:
@@ -40,24 +40,24 @@ class Place:
         self.now = NOW
         self.told: list[str] = []
 
-    def book(self, workspace: Path | None = None) -> RuleBookFile:
-        return RuleBookFile(self.folder, workspace or self.work, objection, lambda: self.now)
+    def book(self, workspace: Path | None = None) -> KeptRulesFile:
+        return KeptRulesFile(self.folder, workspace or self.work, objection, lambda: self.now)
 
     def load(self, workspace: Path | None = None) -> tuple[Rule, ...]:
         return self.book(workspace).load(self.told.append)
 
 
 @pytest.fixture
-def place(tmp_path: Path) -> Place:
-    return Place(tmp_path)
+def place(tmp_path: Path) -> Folders:
+    return Folders(tmp_path)
 
 
-def test_where_nothing_was_kept_nothing_is_allowed_and_nothing_written(place: Place) -> None:
+def test_where_nothing_was_kept_nothing_is_allowed_and_nothing_written(place: Folders) -> None:
     assert place.load() == ()
     assert not place.folder.exists()
 
 
-def test_a_rule_that_was_kept_holds_in_later_sessions(place: Place) -> None:
+def test_a_rule_that_was_kept_holds_in_later_sessions(place: Folders) -> None:
     where = place.book().keep("bash(git log *)")
     assert where == f"{place.file}, for this folder until 2026-12-20"
     assert place.load() == (LOG,)
@@ -65,7 +65,7 @@ def test_a_rule_that_was_kept_holds_in_later_sessions(place: Place) -> None:
 
 
 def test_what_was_denied_for_good_is_denied_in_later_sessions_until_it_is_revoked(
-    place: Place,
+    place: Folders,
 ) -> None:
     place.book().keep("network(evil.example)", denies=True)
     assert place.load() == (Rule("deny", "network", "evil.example", "saved"),)
@@ -77,7 +77,7 @@ def test_what_was_denied_for_good_is_denied_in_later_sessions_until_it_is_revoke
     assert place.load() == ()
 
 
-def test_a_rule_holds_only_in_the_folder_it_was_kept_for(place: Place) -> None:
+def test_a_rule_holds_only_in_the_folder_it_was_kept_for(place: Folders) -> None:
     place.book().keep("bash(git log *)")
     assert place.load(place.other) == ()
     place.book(place.other).keep("bash(make *)")
@@ -85,13 +85,13 @@ def test_a_rule_holds_only_in_the_folder_it_was_kept_for(place: Place) -> None:
     assert place.load() == (LOG,)
 
 
-def test_another_way_to_the_same_folder_is_the_same_folder(place: Place, tmp_path: Path) -> None:
+def test_another_way_to_the_same_folder_is_the_same_folder(place: Folders, tmp_path: Path) -> None:
     (tmp_path / "link").symlink_to(place.work)
     place.book(tmp_path / "link").keep("bash(git log *)")
     assert place.load() == (LOG,)
 
 
-def test_a_folder_that_took_the_place_of_another_inherits_nothing(place: Place) -> None:
+def test_a_folder_that_took_the_place_of_another_inherits_nothing(place: Folders) -> None:
     place.book().keep("bash(git log *)")
     place.work.rename(place.work.with_name("moved"))
     place.work.mkdir()
@@ -101,7 +101,7 @@ def test_a_folder_that_took_the_place_of_another_inherits_nothing(place: Place) 
     ]
 
 
-def test_after_ninety_days_the_user_is_asked_again_and_told_once(place: Place) -> None:
+def test_after_ninety_days_the_user_is_asked_again_and_told_once(place: Folders) -> None:
     place.book().keep("bash(git log *)")
     place.now += LASTS.total_seconds() - 1
     assert place.load() == (LOG,)
@@ -113,7 +113,7 @@ def test_after_ninety_days_the_user_is_asked_again_and_told_once(place: Place) -
     assert (place.load(), len(place.told)) == ((), 1)
 
 
-def test_the_same_answer_once_more_begins_the_time_again(place: Place) -> None:
+def test_the_same_answer_once_more_begins_the_time_again(place: Folders) -> None:
     place.book().keep("bash(git log *)")
     place.now += 50 * 86400
     place.book().keep("bash(git log *)")
@@ -122,7 +122,7 @@ def test_the_same_answer_once_more_begins_the_time_again(place: Place) -> None:
     assert len(place.file.read_text().splitlines()) == 1
 
 
-def test_a_rule_that_was_forgotten_does_not_hold_and_the_others_do(place: Place) -> None:
+def test_a_rule_that_was_forgotten_does_not_hold_and_the_others_do(place: Folders) -> None:
     place.book().keep("bash(git log *)")
     place.book().keep("write(src/**)")
     place.book(place.other).keep("bash(git log *)")
@@ -131,7 +131,7 @@ def test_a_rule_that_was_forgotten_does_not_hold_and_the_others_do(place: Place)
     assert place.load(place.other) == (LOG,)
 
 
-def test_to_forget_what_was_never_kept_changes_nothing(place: Place) -> None:
+def test_to_forget_what_was_never_kept_changes_nothing(place: Folders) -> None:
     place.book().forget("bash(git log *)")
     assert not place.file.exists()
 
@@ -147,14 +147,14 @@ def test_to_forget_what_was_never_kept_changes_nothing(place: Place) -> None:
     ],
 )
 def test_what_is_too_broad_or_no_rule_is_refused_and_nothing_is_written(
-    place: Place, rule: str, why: str
+    place: Folders, rule: str, why: str
 ) -> None:
     with pytest.raises(ConfigError, match=why):
         place.book().keep(rule)
     assert not place.file.exists()
 
 
-def test_a_rule_in_the_file_that_could_not_be_kept_does_not_hold(place: Place) -> None:
+def test_a_rule_in_the_file_that_could_not_be_kept_does_not_hold(place: Folders) -> None:
     place.book().keep("bash(git log *)")
     text = place.file.read_text()
     place.file.write_text(
@@ -167,7 +167,7 @@ def test_a_rule_in_the_file_that_could_not_be_kept_does_not_hold(place: Place) -
     ]
 
 
-def test_the_file_can_be_read_by_its_owner_only(place: Place) -> None:
+def test_the_file_can_be_read_by_its_owner_only(place: Folders) -> None:
     place.book().keep("bash(git log *)")
     assert place.file.stat().st_mode & 0o777 == 0o600
     assert place.folder.stat().st_mode & 0o777 == 0o700
@@ -192,7 +192,7 @@ def test_the_file_can_be_read_by_its_owner_only(place: Place) -> None:
     ],
 )
 def test_a_damaged_line_is_named_and_nothing_is_allowed_or_overwritten(
-    place: Place, damage: object, what: str
+    place: Folders, damage: object, what: str
 ) -> None:
     place.book().keep("bash(git log *)")
     good = place.file.read_text()
@@ -211,7 +211,7 @@ def test_a_damaged_line_is_named_and_nothing_is_allowed_or_overwritten(
     assert place.file.read_bytes() == before
 
 
-def test_a_link_in_place_of_the_file_is_not_followed(place: Place, tmp_path: Path) -> None:
+def test_a_link_in_place_of_the_file_is_not_followed(place: Folders, tmp_path: Path) -> None:
     place.book().keep("bash(git log *)")
     place.file.rename(tmp_path / "elsewhere")
     place.file.symlink_to(tmp_path / "elsewhere")
@@ -219,37 +219,37 @@ def test_a_link_in_place_of_the_file_is_not_followed(place: Place, tmp_path: Pat
         place.load()
 
 
-def test_where_the_agent_could_write_it_nothing_is_kept_and_nothing_used(place: Place) -> None:
+def test_where_the_agent_could_write_it_nothing_is_kept_and_nothing_used(place: Folders) -> None:
     place.book().keep("bash(git log *)")
     text = place.file.read_text()
     inside = place.work / ".config"
     inside.mkdir()
     (inside / "rules.jsonl").write_text(text)
     (inside / "rules.jsonl").chmod(0o600)
-    book = RuleBookFile(inside, place.work, objection)
+    book = KeptRulesFile(inside, place.work, objection)
     with pytest.raises(ConfigError, match="lies in the workspace"):
         book.keep("bash(git log *)")
     assert book.load(place.told.append) == ()
     assert "lies in the workspace" in place.told[0]
 
 
-def test_a_folder_that_cannot_be_written_is_said_and_nothing_changes(place: Place) -> None:
+def test_a_folder_that_cannot_be_written_is_said_and_nothing_changes(place: Folders) -> None:
     place.folder.parent.mkdir()
     place.folder.write_text("a file in the way")
     with pytest.raises(ConfigError, match=r"bash\(git log \*\) was not kept: .*cannot be changed"):
         place.book().keep("bash(git log *)")
 
 
-def test_a_workspace_that_is_gone_is_said(place: Place) -> None:
+def test_a_workspace_that_is_gone_is_said(place: Folders) -> None:
     shutil.rmtree(place.work)
     with pytest.raises(ConfigError, match="cannot be read"):
         place.book()
 
 
-def test_several_processes_lose_nothing_of_each_other(place: Place) -> None:
+def test_several_processes_lose_nothing_of_each_other(place: Folders) -> None:
     code = (
-        "import sys; from pathlib import Path; from codeagent.config.kept import RuleBookFile\n"
-        "book = RuleBookFile(Path(sys.argv[1]), Path(sys.argv[2]), lambda rule: None)\n"
+        "import sys; from pathlib import Path; from codeagent.config.kept import KeptRulesFile\n"
+        "book = KeptRulesFile(Path(sys.argv[1]), Path(sys.argv[2]), lambda rule: None)\n"
         "for number in range(20): book.keep(f'bash(make {sys.argv[3]}-{number})')"
     )
     writers = [
@@ -269,7 +269,7 @@ def test_several_processes_lose_nothing_of_each_other(place: Place) -> None:
 def test_any_rule_that_is_kept_is_read_as_it_was_written(
     tmp_path_factory: pytest.TempPathFactory, text: str
 ) -> None:
-    place = Place(tmp_path_factory.mktemp("book"))
+    place = Folders(tmp_path_factory.mktemp("book"))
     rule = f"fetch({text})"
     try:
         place.book().keep(rule)

@@ -16,7 +16,7 @@ from codeagent.core.policy import NetworkLevel, Rule
 from tests.table import for_each
 
 
-class Place:
+class Folders:
     """A user's file, a project and an environment to load settings from."""
 
     def __init__(self, folder: Path) -> None:
@@ -38,17 +38,17 @@ class Place:
 
 
 @pytest.fixture
-def place(tmp_path: Path) -> Place:
-    return Place(tmp_path)
+def place(tmp_path: Path) -> Folders:
+    return Folders(tmp_path)
 
 
-def test_without_any_layer_the_defaults_hold(place: Place) -> None:
+def test_without_any_layer_the_defaults_hold(place: Folders) -> None:
     assert place.load() == Settings()
     assert place.load().model is None
 
 
 def test_flags_win_over_the_environment_and_the_environment_over_the_users_file(
-    place: Place,
+    place: Folders,
 ) -> None:
     place.user_file.write_text('model = "from file"\nmode = "plan"\nstrategy = "sequential"\n')
     place.environment = {"CODEAGENT_MODEL": "from environment", "CODEAGENT_MODE": "auto"}
@@ -56,7 +56,7 @@ def test_flags_win_over_the_environment_and_the_environment_over_the_users_file(
     assert (settings.model, settings.mode, settings.strategy) == ("from flag", "auto", "sequential")
 
 
-def test_an_empty_variable_counts_as_unset(place: Place) -> None:
+def test_an_empty_variable_counts_as_unset(place: Folders) -> None:
     place.environment = {"CODEAGENT_MODEL": ""}
     assert place.load().model is None
 
@@ -77,16 +77,17 @@ def test_an_empty_variable_counts_as_unset(place: Place) -> None:
     ],
 )
 def test_the_address_of_a_models_server_is_not_used_for_a_model_of_another_provider(
-    place: Place, model: str | None, environment: dict[str, str], api_base: str | None
+    place: Folders, model: str | None, environment: dict[str, str], api_base: str | None
 ) -> None:
     place.user_file.write_text('model = "openai/qwen"\napi_base = "http://127.0.0.1:8080/v1"\n')
     place.environment = environment
     assert place.load(**({} if model is None else {"model": model})).api_base == api_base
 
 
-def test_every_setting_says_where_it_comes_from(place: Place) -> None:
+def test_every_setting_says_where_it_comes_from(place: Folders) -> None:
     place.user_file.write_text(
         'model = "a"\nthinking = "low"\n[limits]\nbudget = 2.0\nmax_turns = 9\n'
+        '[web]\nsearch = "brave"\n[provider_tools]\n"openai/*" = ["web_search"]\n'
     )
     place.project_file.write_text(
         'read_only_commands = "ask"\n[limits]\nmax_turns = 5\n[sandbox]\nnetwork = "none"\n'
@@ -96,6 +97,8 @@ def test_every_setting_says_where_it_comes_from(place: Place) -> None:
         "model": "CODEAGENT_MODEL",
         "mode": "the command line",
         "thinking": str(place.user_file),
+        "web.search": str(place.user_file),
+        "provider_tools": str(place.user_file),
         "limits.budget": str(place.user_file),
         "limits.max_turns": ".codeagent/config.toml",
         "read_only_commands": ".codeagent/config.toml",
@@ -103,7 +106,7 @@ def test_every_setting_says_where_it_comes_from(place: Place) -> None:
     }
 
 
-def test_rules_of_all_layers_add_up(place: Place) -> None:
+def test_rules_of_all_layers_add_up(place: Folders) -> None:
     place.user_file.write_text('[rules]\nallow = ["bash(git status*)"]\n')
     place.project_file.write_text('[rules]\ndeny = ["write(secret/**)"]\nask = ["edit"]\n')
     settings = place.load(rules={"allow": ("read",), "deny": ("bash(rm *)",)})
@@ -129,7 +132,7 @@ def test_rules_of_all_layers_add_up(place: Place) -> None:
     ],
 )
 def test_a_project_can_only_tighten_the_network_and_a_flag_overrides_both(
-    place: Place, user: str | None, project: str | None, flag: str | None, held: str
+    place: Folders, user: str | None, project: str | None, flag: str | None, held: str
 ) -> None:
     for file, level in ((place.user_file, user), (place.project_file, project)):
         file.write_text("" if level is None else f'[sandbox]\nnetwork = "{level}"\n')
@@ -142,13 +145,13 @@ def test_a_project_can_only_tighten_the_network_and_a_flag_overrides_both(
     [(False, "none", "none"), (False, "open", "ask"), (False, None, "ask"), (True, "none", "ask")],
 )
 def test_a_resumed_session_reaches_no_more_than_at_its_end_unless_a_flag_says_so(
-    place: Place, given: bool, before: NetworkLevel | None, held: str
+    place: Folders, given: bool, before: NetworkLevel | None, held: str
 ) -> None:
     settings = place.load(**({"sandbox": {"network": "ask"}} if given else {}))
     assert settings.network_after(before) == held
 
 
-def test_a_rule_may_be_a_table_with_examples(place: Place) -> None:
+def test_a_rule_may_be_a_table_with_examples(place: Folders) -> None:
     place.user_file.write_text(
         '[rules]\nallow = ["read", { rule = "bash(git log *)", matches = ["git log -3"], never = ["git push"] }]\n'
     )
@@ -169,7 +172,7 @@ allow = [
 """
 
 
-def test_an_example_that_a_rule_does_not_match_is_named_with_its_line(place: Place) -> None:
+def test_an_example_that_a_rule_does_not_match_is_named_with_its_line(place: Folders) -> None:
     place.user_file.write_text(EXAMPLES)
     with pytest.raises(ConfigError) as caught:
         place.load()
@@ -180,7 +183,7 @@ def test_an_example_that_a_rule_does_not_match_is_named_with_its_line(place: Pla
 
 
 def test_an_example_that_a_rule_matches_against_its_word_is_named_with_its_line(
-    place: Place,
+    place: Folders,
 ) -> None:
     place.user_file.write_text(EXAMPLES.replace(', "git log"]', "]"))
     with pytest.raises(
@@ -190,7 +193,7 @@ def test_an_example_that_a_rule_matches_against_its_word_is_named_with_its_line(
         place.load()
 
 
-def test_the_examples_of_a_projects_rules_are_tried_as_well(place: Place) -> None:
+def test_the_examples_of_a_projects_rules_are_tried_as_well(place: Folders) -> None:
     place.project_file.write_text('[[rules.deny]]\nrule = "bash(rm *)"\nmatches = [\n  "ls"\n]\n')
     with pytest.raises(
         ConfigError,
@@ -199,7 +202,7 @@ def test_the_examples_of_a_projects_rules_are_tried_as_well(place: Place) -> Non
         place.load()
 
 
-def test_a_failing_example_cannot_write_to_the_terminal_or_fill_it(place: Place) -> None:
+def test_a_failing_example_cannot_write_to_the_terminal_or_fill_it(place: Folders) -> None:
     place.user_file.write_text(
         f'[[rules.ask]]\nrule = "bash(x)"\nmatches = ["\\u001b[2J\\n{"y" * 500}"]\n'
     )
@@ -209,14 +212,14 @@ def test_a_failing_example_cannot_write_to_the_terminal_or_fill_it(place: Place)
     assert len(str(caught.value)) < 400
 
 
-def test_commands_that_only_read_are_asked_about_where_a_file_says_so(place: Place) -> None:
+def test_commands_that_only_read_are_asked_about_where_a_file_says_so(place: Folders) -> None:
     assert place.load().read_only_commands == "allow"
     place.user_file.write_text('read_only_commands = "ask"\n')
     assert place.load().read_only_commands == "ask"
 
 
 def test_a_project_may_have_commands_that_only_read_asked_about_and_not_allowed(
-    place: Place,
+    place: Folders,
 ) -> None:
     place.user_file.write_text('read_only_commands = "allow"\n')
     place.project_file.write_text('read_only_commands = "ask"\n[rules]\nask = ["edit"]\n')
@@ -226,13 +229,13 @@ def test_a_project_may_have_commands_that_only_read_asked_about_and_not_allowed(
         place.load()
 
 
-def test_git_hooks_run_on_commit_only_where_the_users_file_says_so(place: Place) -> None:
+def test_git_hooks_run_on_commit_only_where_the_users_file_says_so(place: Folders) -> None:
     assert not place.load().commit_hooks
     place.user_file.write_text("commit_hooks = true\n")
     assert place.load().commit_hooks
 
 
-def test_settings_are_written_as_they_would_be_written_by_hand(place: Place) -> None:
+def test_settings_are_written_as_they_would_be_written_by_hand(place: Folders) -> None:
     place.user_file.write_text(
         '[rules]\nallow = ["read"]\nask = [{ rule = "bash(x*)", matches = ["xy"], never = [] }]\n'
     )
@@ -242,7 +245,7 @@ def test_settings_are_written_as_they_would_be_written_by_hand(place: Place) -> 
     assert checked(FileSettings, {"rules": rules}).rules.ask[0].matches == ("xy",)
 
 
-def test_a_project_lowers_limits_and_never_raises_them(place: Place) -> None:
+def test_a_project_lowers_limits_and_never_raises_them(place: Folders) -> None:
     place.user_file.write_text("[limits]\nmax_turns = 30\nbudget = 2.5\n")
     place.project_file.write_text(
         "[limits]\nmax_turns = 50\nmax_calls = 7\nbudget = 1\ntimeout_per_call = 9.5\n"
@@ -256,7 +259,7 @@ def test_a_project_lowers_limits_and_never_raises_them(place: Place) -> None:
     )
 
 
-def test_a_flag_stands_above_the_projects_limit(place: Place) -> None:
+def test_a_flag_stands_above_the_projects_limit(place: Folders) -> None:
     place.project_file.write_text("[limits]\nmax_turns = 5\n")
     assert place.load(limits={"max_turns": 9}).limits.max_turns == 9
 
@@ -316,7 +319,7 @@ LOOSENING = [
 
 @for_each("line", LOOSENING)
 def test_a_project_may_set_nothing_that_loosens_and_the_error_names_file_and_line(
-    place: Place, line: str
+    place: Folders, line: str
 ) -> None:
     place.project_file.write_text(f"# a comment\n\n{line}\n")
     with pytest.raises(
@@ -374,7 +377,7 @@ def test_a_project_may_set_nothing_that_loosens_and_the_error_names_file_and_lin
     ],
 )
 def test_a_mistake_in_the_users_file_stops_with_file_line_and_key(
-    place: Place, text: str, expected: str
+    place: Folders, text: str, expected: str
 ) -> None:
     place.user_file.write_text(text)
     with pytest.raises(ConfigError) as caught:
@@ -383,31 +386,31 @@ def test_a_mistake_in_the_users_file_stops_with_file_line_and_key(
     assert "\n" not in str(caught.value)
 
 
-def test_a_file_that_is_not_utf8_names_the_line(place: Place) -> None:
+def test_a_file_that_is_not_utf8_names_the_line(place: Folders) -> None:
     place.user_file.write_bytes(b'model = "x"\n# \xff\n')
     with pytest.raises(ConfigError, match=":2: not UTF-8"):
         place.load()
 
 
-def test_a_wrong_variable_is_named(place: Place) -> None:
+def test_a_wrong_variable_is_named(place: Folders) -> None:
     place.environment = {"CODEAGENT_MODE": "yolo"}
     with pytest.raises(ConfigError, match=r"^CODEAGENT_MODE: mode: "):
         place.load()
 
 
-def test_a_wrong_rule_on_the_command_line_is_a_configuration_error(place: Place) -> None:
+def test_a_wrong_rule_on_the_command_line_is_a_configuration_error(place: Folders) -> None:
     with pytest.raises(ConfigError, match=r"^the command line: not a rule: 'bash\(\)'"):
         place.load(rules={"allow": ("bash()",)})
 
 
-def test_an_unreadable_users_file_stops_instead_of_starting_with_defaults(place: Place) -> None:
+def test_an_unreadable_users_file_stops_instead_of_starting_with_defaults(place: Folders) -> None:
     place.user_file.mkdir()
     with pytest.raises(ConfigError, match="cannot be read"):
         place.load()
 
 
 @pytest.mark.parametrize("mode", [0o622, 0o664, 0o666])
-def test_a_users_file_that_others_can_change_is_refused(place: Place, mode: int) -> None:
+def test_a_users_file_that_others_can_change_is_refused(place: Folders, mode: int) -> None:
     place.user_file.write_text('mode = "auto"\n')
     assert place.load().mode == "auto", "the positive control"
     place.user_file.chmod(mode)
@@ -416,7 +419,7 @@ def test_a_users_file_that_others_can_change_is_refused(place: Place, mode: int)
 
 
 def test_a_users_file_in_a_folder_that_others_can_change_is_refused(
-    place: Place, tmp_path: Path
+    place: Folders, tmp_path: Path
 ) -> None:
     shared = tmp_path / "shared"
     shared.mkdir()
@@ -429,7 +432,7 @@ def test_a_users_file_in_a_folder_that_others_can_change_is_refused(
 
 
 def test_a_users_file_of_another_user_is_refused(
-    place: Place, monkeypatch: pytest.MonkeyPatch
+    place: Folders, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     place.user_file.write_text('mode = "auto"\n')
     monkeypatch.setattr(os, "getuid", lambda: 12345)
@@ -437,14 +440,14 @@ def test_a_users_file_of_another_user_is_refused(
         place.load()
 
 
-def test_a_project_file_behind_a_link_is_refused(place: Place, tmp_path: Path) -> None:
+def test_a_project_file_behind_a_link_is_refused(place: Folders, tmp_path: Path) -> None:
     (tmp_path / "other.toml").write_text("")
     place.project_file.symlink_to(tmp_path / "other.toml")
     with pytest.raises(ConfigError, match="cannot be read"):
         place.load()
 
 
-def test_a_project_folder_behind_a_link_is_refused(place: Place, tmp_path: Path) -> None:
+def test_a_project_folder_behind_a_link_is_refused(place: Folders, tmp_path: Path) -> None:
     place.project_file.parent.rmdir()
     (tmp_path / "elsewhere").mkdir()
     place.project_file.parent.symlink_to(tmp_path / "elsewhere")
@@ -452,19 +455,21 @@ def test_a_project_folder_behind_a_link_is_refused(place: Place, tmp_path: Path)
         place.load()
 
 
-def test_a_fifo_in_place_of_the_project_file_is_refused_without_waiting(place: Place) -> None:
+def test_a_fifo_in_place_of_the_project_file_is_refused_without_waiting(place: Folders) -> None:
     os.mkfifo(place.project_file)
     with pytest.raises(ConfigError, match="not a regular file"):
         place.load()
 
 
-def test_a_huge_project_file_is_refused(place: Place) -> None:
+def test_a_huge_project_file_is_refused(place: Folders) -> None:
     place.project_file.write_bytes(b"#" * 300_000)
     with pytest.raises(ConfigError, match="larger than 262144 bytes"):
         place.load()
 
 
-def test_the_repositorys_dotenv_is_not_read(place: Place, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_the_repositorys_dotenv_is_not_read(
+    place: Folders, monkeypatch: pytest.MonkeyPatch
+) -> None:
     (place.workspace / ".env").write_text(
         "CODEAGENT_MODEL=evil\nCODEAGENT_API_BASE=http://evil.example\n"
     )
@@ -472,7 +477,7 @@ def test_the_repositorys_dotenv_is_not_read(place: Place, monkeypatch: pytest.Mo
     assert (place.load().model, place.load().api_base) == (None, None)
 
 
-def test_every_place_can_only_take_away_from_the_tools_that_may_be_used(place: Place) -> None:
+def test_every_place_can_only_take_away_from_the_tools_that_may_be_used(place: Folders) -> None:
     assert place.load().tools == ()
     place.user_file.write_text('tools = ["read", "bash"]')
     place.project_file.write_text('tools = ["read", "mcp__*"]')
@@ -487,7 +492,7 @@ def test_every_place_can_only_take_away_from_the_tools_that_may_be_used(place: P
         place.load()
 
 
-def test_toolsets_of_the_command_line_come_behind_those_of_the_file(place: Place) -> None:
+def test_toolsets_of_the_command_line_come_behind_those_of_the_file(place: Folders) -> None:
     place.user_file.write_text('[toolsets]\nuse = ["github", "web"]\noffer = ["edit"]')
     assert place.load(toolsets={"use": ("web", "linear")}).toolsets.use == (
         "github",
@@ -497,7 +502,7 @@ def test_toolsets_of_the_command_line_come_behind_those_of_the_file(place: Place
     assert place.load(toolsets={"use": ("web",)}).toolsets.offer == ("edit",)
 
 
-def test_a_group_of_tools_needs_a_source_and_something_to_choose_by(place: Place) -> None:
+def test_a_group_of_tools_needs_a_source_and_something_to_choose_by(place: Folders) -> None:
     place.user_file.write_text('[toolsets.groups.issues]\nsource = "github"\ntools = ["*issue*"]')
     group = place.load().toolsets.groups["issues"]
     assert (group.source, group.tools, group.tags, group.paths) == ("github", ("*issue*",), (), ())
@@ -518,13 +523,13 @@ def test_a_group_of_tools_needs_a_source_and_something_to_choose_by(place: Place
             place.load()
 
 
-def test_the_user_may_name_private_hosts_one_by_one(place: Place) -> None:
+def test_the_user_may_name_private_hosts_one_by_one(place: Folders) -> None:
     place.user_file.write_text('[network]\nprivate_hosts = ["mirror.corp:443"]\n')
     assert place.load().network.private_hosts == ("mirror.corp:443",)
 
 
 @for_each("host", ["*", "*.corp.example", "mirror", "mirror.corp:0", "https://mirror.corp"])
-def test_a_private_host_that_is_not_exactly_one_host_is_refused(place: Place, host: str) -> None:
+def test_a_private_host_that_is_not_exactly_one_host_is_refused(place: Folders, host: str) -> None:
     place.user_file.write_text(f'[network]\nprivate_hosts = ["{host}"]\n')
     with pytest.raises(ConfigError, match="host"):
         place.load()

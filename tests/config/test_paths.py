@@ -4,7 +4,7 @@ from pathlib import Path
 
 import pytest
 
-from codeagent.config.paths import state_dir, user_config_file
+from codeagent.config.local_environment import state_dir, user_config_file
 
 
 def test_folders_follow_xdg(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:

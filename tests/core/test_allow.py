@@ -4,8 +4,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from codeagent.core.allow import AllowList, split_names
 from codeagent.core.errors import ConfigError
+from codeagent.core.patterns import AllowList, split_names
 
 
 def test_without_a_list_every_tool_may_be_used() -> None:

@@ -8,7 +8,7 @@ import pytest
 
 from codeagent.commands.arguments import duration
 from codeagent.config.layers import load_settings
-from codeagent.core.durations import as_seconds
+from codeagent.core.budget import as_seconds
 from codeagent.extensions.agents.definitions import AgentLoader
 from codeagent.extensions.agents.group_files import load_group
 from codeagent.extensions.mcp.entries import parse_servers, written_timeout

@@ -7,8 +7,8 @@ from typing import Any
 import pytest
 
 from codeagent.core.display import UnknownBlock
+from codeagent.core.event_json import to_json
 from codeagent.core.events import MessageAdded, RunFinished, TurnStarted
-from codeagent.core.json_writing import to_json
 from codeagent.core.messages import AssistantMessage, ToolCall, Usage
 from tests.table import for_each
 

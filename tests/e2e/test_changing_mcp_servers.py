@@ -16,7 +16,7 @@ from codeagent.config.local_environment import LocalEnvironment
 from codeagent.config.settings import SandboxSettings, Settings
 from codeagent.core.acts import AgreeToServer, GiveVariables, RestartServer, TrustServers
 from codeagent.core.runtime import AgentHandle
-from codeagent.extensions.mcp.config import ServerFacts
+from codeagent.extensions.mcp.config import ServerStatus
 from codeagent.extensions.mcp.servers import McpServers
 from tests.e2e.product import Product
 from tests.extensions.mcp.authorized import Authority, authorized_server
@@ -67,7 +67,7 @@ def put(path: Path, servers: object) -> None:
     path.write_text(json.dumps({"mcpServers": servers}))
 
 
-async def until(book: McpServers, what: Callable[[ServerFacts], object]) -> ServerFacts:
+async def until(book: McpServers, what: Callable[[ServerStatus], object]) -> ServerStatus:
     """Return the one server once that is true of it."""
     async with asyncio.timeout(60):
         while True:
@@ -265,7 +265,7 @@ async def test_a_project_that_is_trusted_by_the_option_is_taken_as_it_is_at_the_
         assert "+worse" in changed_lines(await until(book, lambda one: one.state == "waiting"))
 
 
-def changed_lines(server: ServerFacts) -> list[str]:
+def changed_lines(server: ServerStatus) -> list[str]:
     pairs = [(one.before.splitlines(), one.after.splitlines()) for one in server.changed]
     return [line for before, after in pairs for line in unified_diff(before, after, lineterm="")]
 

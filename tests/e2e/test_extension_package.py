@@ -9,6 +9,8 @@ from pathlib import Path
 import pytest
 
 from tests.e2e.product import Done, Product, calls, results, say, text_of
+from tests.e2e.screens import READY
+from tests.pty_screen import PtyScreen
 
 PAGE = Path(__file__).parents[2] / "docs/how-to/extensions.md"
 _NAMED = re.compile(r"^`([\w./]+)`\n\n```(?:toml|python)\n(.*?)```", re.DOTALL | re.MULTILINE)
@@ -69,6 +71,24 @@ def test_it_is_listed_shown_and_described_like_those_that_ship(
     assert "[weather]" in shown and "weather: weather" in shown
     settings = json.loads(codeagent(product, site, "config", "show").out)
     assert settings["weather"] == {"unit": "celsius"}
+
+
+def test_its_slash_command_opens_a_page(product: Product, site: Path) -> None:
+    environment = {**product.environment, "PYTHONPATH": str(site)}
+    subprocess.run(["git", "init", "-q", product.workspace], check=True)
+    command = [sys.executable, "-m", "codeagent", "--sandbox", "off"]
+    command += ["--model", product.script(say("done"))]
+    screen = PtyScreen(command, env=environment, cwd=product.workspace, size=(100, 30))
+    try:
+        screen.wait_for(READY)
+        screen.send("/weather", "enter")
+        screen.wait_for("/weather needs a place, such as /weather Ulm")
+        screen.send("/weather Ulm", "enter")
+        screen.wait_for("Ulm: 21 degrees")
+        screen.send("esc")
+        screen.wait_for(READY)
+    finally:
+        screen.close()
 
 
 def test_switched_off_it_is_not_there(product: Product, site: Path) -> None:

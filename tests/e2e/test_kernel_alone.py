@@ -2,6 +2,7 @@
 the screen work."""
 
 import json
+import os
 import shutil
 import subprocess
 import sys
@@ -76,6 +77,23 @@ def test_the_six_tools_work_and_a_resumed_session_continues(product: Product, ke
     again = product.script(say("Again."))
     resumed = codeagent(product, kernel, "run", "on", "--model", again, "--continue")
     assert (resumed.code, resumed.out) == (0, "Again.\n")
+
+
+def test_the_tests_of_the_built_in_tools_pass(kernel: Path) -> None:
+    for name in ("tests", "pyproject.toml"):
+        (kernel / name).symlink_to(ROOT / name)
+    code = "import sys, pytest, codeagent; print(codeagent.__file__); sys.exit(pytest.main())"
+    done = subprocess.run(
+        [sys.executable, "-c", code, "tests/tools/builtin", "-p", "no:cacheprovider"],
+        cwd=kernel,
+        env={**os.environ, "PYTHONPATH": str(kernel)},
+        capture_output=True,
+        text=True,
+        stdin=subprocess.DEVNULL,
+        timeout=110,
+    )
+    assert done.returncode == 0, done.stdout
+    assert done.stdout.startswith(f"{kernel / 'codeagent'}/__init__.py\n")
 
 
 def approved(screen: PtyScreen) -> bool:

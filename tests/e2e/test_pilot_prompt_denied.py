@@ -40,7 +40,7 @@ async def test_a_denied_prompt_is_back_in_the_composer_and_the_next_one_is_sent(
 
     folders = AppFolders(product.home / "state", product.home / "config", product.workspace)
     app = CodeagentApp(
-        open_client, LaunchOptions(model=model, sandbox="off", proceed=True), folders
+        open_client, LaunchOptions(model=model, flags={"sandbox": "off"}, proceed=True), folders
     )
     async with app.run_test(size=(80, 24)) as pilot:
         state = app.chat.state

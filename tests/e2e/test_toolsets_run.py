@@ -18,14 +18,21 @@ from pathlib import Path
 from codeagent import Tool, ToolArgs, ToolResult
 
 
-class Weather(Tool[ToolArgs]):
+class WeatherArgs(ToolArgs):
+    place: str = ""
+
+
+class Weather(Tool[WeatherArgs]):
     name, label = "weather_today", "Weather"
     description = "Tell today's weather."
-    Args = ToolArgs
+    Args = WeatherArgs
     permission, effect = "auto", "nothing"
     source, origin = "test", "many-sources 1.2"
 
     async def run(self, args, ctx):
+        if args.place:
+            with ctx.workspace.open(ctx.workspace.resolve(args.place)) as file:
+                return ToolResult.from_text(file.read().decode())
         return ToolResult.from_text("it rains")
 
 
@@ -140,6 +147,22 @@ def test_a_set_is_turned_on_from_the_start_by_a_flag_and_by_the_settings(product
     assert [text_of(result) for result in results(configured.events)] == ["it rains"]
     unknown = product.run(model, "--toolset", "wether")
     assert unknown.code == 2 and "there is no toolset wether; did you mean weather?" in unknown.err
+
+
+def test_a_tool_of_a_package_that_never_heard_of_secrets_reads_none_behind_a_link(
+    product: Product,
+) -> None:
+    (product.workspace / ".env").write_text("TOKEN=1")
+    (product.workspace / "oslo").symlink_to(".env")
+    (product.workspace / "rome").symlink_to("a.txt")
+    asked = (("weather_today", {"place": "oslo"}), ("weather_today", {"place": "rome"}))
+    model = product.script(calls(*asked), say("done"))
+    done = product.run(model, "--output", "jsonl", "--toolset", "weather")
+    secret, plain = (text_of(result) for result in results(done.events))
+    assert secret == (
+        "oslo is a link, and .env looks like a file of secrets; ask for .env by its own name"
+    )
+    assert "this is a.txt" in plain
 
 
 def test_only_allowed_tools_are_sent_and_run(product: Product) -> None:

@@ -11,7 +11,7 @@ from typing import Any
 
 import pytest
 
-from codeagent.config.kept import RuleBookFile
+from codeagent.config.kept import KeptRulesFile
 from tests.e2e.product import Done, Event, Product, Turn, calls, results, say, text_of
 from tests.extensions.openapi.serving_api import Api, serving_api
 from tests.servers import Turn as Answer
@@ -98,7 +98,7 @@ def test_a_kept_rule_is_suspended_once_a_page_was_read_also_after_a_resume(
     product: Product, api: Api
 ) -> None:
     configure(product, f'[toolsets]\nuse = ["web"]\n[web]\nprivate_hosts = ["{api.place}"]\n')
-    RuleBookFile(product.home / "config/codeagent", product.workspace, lambda rule: None).keep(
+    KeptRulesFile(product.home / "config/codeagent", product.workspace, lambda rule: None).keep(
         f"http_request(network: GET {api.place})"
     )
     request = calls(("http_request", {"url": f"{api.url}query?text=x"}))

@@ -88,14 +88,14 @@ async def test_a_job_on_this_machine_goes_on_when_the_agent_is_killed(tmp_path: 
 async def test_a_paused_container_is_removed_when_the_agent_is_killed(tmp_path: Path) -> None:
     engine = Engine(engine_socket(os.environ.get("DOCKER_HOST")))
     async with frozen_agent("docker", tmp_path) as (agent, container):
-        facts = await engine.ask(lambda api: api.inspect_container(container))
+        facts = await engine.ask("GET", f"/containers/{container}/json")
         assert facts["State"]["Paused"], "the positive control"
         agent.kill()
         await agent.wait()
 
         async def gone() -> bool:
             try:
-                await engine.ask(lambda api: api.inspect_container(container))
+                await engine.ask("GET", f"/containers/{container}/json")
             except EngineError as error:
                 return error.status == 404
             return False

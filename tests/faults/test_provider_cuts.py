@@ -98,8 +98,8 @@ class Recorded:
         self._breaks = False
 
     @asynccontextmanager
-    async def post(
-        self, url: str, headers: Mapping[str, str], body: bytes
+    async def send(
+        self, method: str, url: str, headers: Mapping[str, str], body: bytes
     ) -> AsyncIterator["Recorded"]:
         if self._after is not None and self._after[0] in body:
             self._responses = [(self._after[1], False)]

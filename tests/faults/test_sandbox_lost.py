@@ -111,7 +111,7 @@ def container_of(workspace: Path) -> str:
 
 async def exists(container_id: str) -> bool:
     try:
-        await ENGINE.ask(lambda api: api.inspect_container(container_id))
+        await ENGINE.ask("GET", f"/containers/{container_id}/json")
     except EngineError as error:
         assert error.status == 404
         return False
@@ -165,12 +165,12 @@ async def test_a_container_that_was_removed_or_paused_between_commands_is_replac
 ) -> None:
     await run(sandbox, "true")
     need_process_list(sandbox)
-    for method, arguments in (("remove_container", {"force": True}), ("pause", {})):
+    for method, what in (("DELETE", ""), ("POST", "/pause")):
         await waiting(
             sandbox
         )  # an engine never answers again about a container paused while an exec begins
         container = container_of(workspace_dir)
-        await ENGINE.ask(lambda api: getattr(api, method)(container, **arguments))  # noqa: B023  # it is awaited here
+        await ENGINE.ask(method, f"/containers/{container}{what}", {"force": 1})
         ran = await run(sandbox, "echo again")
         assert ran.stdout == b"again\n"
         assert "replaced" in ran.result.notices[0], method

@@ -31,7 +31,7 @@ async def listening(answer: bytes | Serve, host: str = "127.0.0.1") -> AsyncIter
         yield server.sockets[0].getsockname()[1]
     finally:
         server.close()
-    assert all(request.startswith(b"GET /v1/models HTTP/1.0\r\n") for request in requests)
+    assert all(request.startswith(b"GET /v1/models HTTP/1.1\r\n") for request in requests)
 
 
 async def found(port: int) -> tuple[LocalServer, ...]:

@@ -19,7 +19,8 @@ from codeagent.core.messages import (
     ToolMessage,
     UserMessage,
 )
-from codeagent.llm.wire import Family, may_think, thinking_arguments, to_messages, to_tools
+from codeagent.llm.providers import Family
+from codeagent.llm.wire import may_think, thinking_arguments, to_messages, to_tools
 from tests.llm.asking import BASH, READ, request, result
 from tests.servers import openai_problems
 from tests.table import for_each

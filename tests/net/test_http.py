@@ -48,7 +48,7 @@ async def client() -> AsyncIterator[HttpClient]:
 
 
 async def post(client: HttpClient, url: str, body: bytes = BODY) -> tuple[int, bytes]:
-    async with client.post(url, KEY, body) as response:
+    async with client.send("POST", url, KEY, body) as response:
         read = b""
         while chunk := await response.read():
             read += chunk
@@ -249,7 +249,7 @@ async def test_a_key_that_cannot_be_sent_is_neither_sent_nor_shown(client: HttpC
             with pytest.raises(
                 ValueError, match="the header Authorization has characters that cannot be sent"
             ) as caught:
-                async with client.post(fake.base_url, {"Authorization": key}, BODY):
+                async with client.send("POST", fake.base_url, {"Authorization": key}, BODY):
                     pass
             assert "secret" not in str(caught.value)
     assert fake.connections == 0
@@ -286,7 +286,7 @@ async def test_a_server_waits_for_a_slow_reader_and_nothing_gets_lost(client: Ht
     part = bytes(range(256)) * 4096
     async with (
         writing(*[part] * 64) as (address, written),
-        client.post(address, {}, b"{}") as response,
+        client.send("POST", address, {}, b"{}") as response,
     ):
         first, before = len(await response.read()), -1
         while written[0] > before:
@@ -317,7 +317,7 @@ async def test_interim_responses_are_passed_over(client: HttpClient) -> None:
 
     server = await asyncio.start_server(serve, "127.0.0.1", 0)
     port = server.sockets[0].getsockname()[1]
-    async with client.post(f"http://127.0.0.1:{port}/", {}, b"{}") as response:
+    async with client.send("POST", f"http://127.0.0.1:{port}/", {}, b"{}") as response:
         assert (response.status, response.headers) == (201, {"x-one": "1", "content-length": "2"})
         assert await response.read() == b"ok"
     server.close()
@@ -352,7 +352,7 @@ async def test_a_failed_status_leaves_its_connection_open() -> None:
 
 async def test_sending_a_large_request_is_not_silence() -> None:
     class Sending:
-        """Says each time that more has left, then twice the same."""
+        """A transfer and its pool; says each time that more has left, then twice the same."""
 
         def __init__(self) -> None:
             self.sent = iter([100, 200, 300, 400, 400])
@@ -364,10 +364,13 @@ async def test_sending_a_large_request_is_not_silence() -> None:
             assert info == pycurl.SIZE_UPLOAD_T
             return next(self.sent)
 
+        def add_handle(self, curl: object) -> asyncio.Future[object]:
+            return asyncio.get_running_loop().create_future()
+
     curl = Sending()
-    response = Response(curl, 0.01, "")  # type: ignore[arg-type]  # the part of a Curl that is used
+    response = Response(curl, curl, 0.01, "")  # type: ignore[arg-type]  # the parts that are used
     with pytest.raises(TimeoutError):
-        await response.begin(asyncio.get_running_loop().create_future())
+        await response.begin()
     assert list(curl.sent) == []
 
 
@@ -378,8 +381,9 @@ async def test_a_reader_that_leaves_as_the_connection_breaks_leaves_no_warning(
     asyncio.get_running_loop().set_exception_handler(lambda _, context: warnings.append(context))
     async with openai_server([Turn(text="x", cut_after=90)]) as fake:
         with pytest.raises(asyncio.CancelledError):
-            async with client.post(f"{fake.base_url}/chat/completions", KEY, BODY) as response:
-                assert response._done is not None
+            async with client.send(
+                "POST", f"{fake.base_url}/chat/completions", KEY, BODY
+            ) as response:
                 await asyncio.wait([response._done])
                 raise asyncio.CancelledError
     del response
@@ -397,7 +401,7 @@ async def test_a_password_in_the_address_is_not_shown() -> None:
 
 async def test_closing_the_client_ends_what_is_being_read(client: HttpClient) -> None:
     async with openai_server([Turn(text="x", cut_after=90, stall=True)]) as fake:
-        async with client.post(f"{fake.base_url}/chat/completions", KEY, BODY) as response:
+        async with client.send("POST", f"{fake.base_url}/chat/completions", KEY, BODY) as response:
             await response.read()
             reading = asyncio.create_task(response.read())
             await asyncio.sleep(0)

@@ -296,7 +296,7 @@ async def test_a_container_whose_connection_is_closed_ends_at_once(sandbox: Dock
     assert container is not None
     container.disconnect()
     try:
-        await engine.ask(lambda api: api.wait(place.container_id, condition="removed"))
+        await engine.ask("POST", f"/containers/{place.container_id}/wait", {"condition": "removed"})
     except EngineError as error:
         assert error.status == 404
 
@@ -338,7 +338,7 @@ async def test_a_sandbox_that_is_closed_while_it_starts_leaves_no_container(
         for left in made:
             try:
                 await engine.ask(
-                    lambda api, left=left: api.wait(left.container_id, condition="removed")
+                    "POST", f"/containers/{left.container_id}/wait", {"condition": "removed"}
                 )
             except EngineError as error:
                 assert error.status == 404

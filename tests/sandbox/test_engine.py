@@ -190,8 +190,7 @@ async def test_forty_requests_at_once_are_all_answered_and_print_nothing(
 
     server = await asyncio.start_unix_server(answer, tmp_path / "engine")
     engine = Engine(str(tmp_path / "engine"))
-    await engine.ask(lambda api: None)
-    answers = await asyncio.gather(*(engine.ask(lambda api: api.version()) for _ in range(40)))
+    answers = await asyncio.gather(*(engine.ask("GET", "/version") for _ in range(40)))
     assert answers == [{"ApiVersion": "1.44"}] * 40
     assert [
         record.getMessage() for record in caplog.records if record.name.startswith("urllib3")
@@ -252,7 +251,7 @@ def test_podman_is_known_by_its_answer(tmp_path: Path, header: str, podman: bool
 
 
 def test_podman_and_its_runc_are_named(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(Engine, "call", lambda self, request: PODMAN)
+    monkeypatch.setattr(Engine, "call", lambda self, *request: PODMAN)
     assert Engine("/s").versions() == EngineVersions("Podman", "4.3.1", "1.41", "1.1.5+ds1")
 
 

@@ -18,8 +18,7 @@ from codeagent.core.errors import EngineError, SandboxLost, SandboxUnavailable
 from codeagent.core.ports import Command, CommandResult
 from codeagent.sandbox.docker_sandbox import DockerSandbox
 from codeagent.sandbox.engine import Engine
-from codeagent.sandbox.engine_api import EngineApi
-from codeagent.sandbox.engine_socket import engine_socket
+from codeagent.sandbox.engine_socket import EngineApi, engine_socket
 from codeagent.sandbox.exec import Execution
 from codeagent.sandbox.freeze import is_idle, living, process_list
 from tests.conftest import MakeSandbox
@@ -68,7 +67,7 @@ async def started(
 
 async def state(sandbox: DockerSandbox) -> dict[str, bool]:
     _, place = await sandbox.entrance()
-    facts = await ENGINE.ask(lambda api: api.inspect_container(place.container_id))
+    facts = await ENGINE.ask("GET", f"/containers/{place.container_id}/json")
     return dict(facts["State"])
 
 
@@ -217,14 +216,14 @@ class SaysOfEvery(Engine):
         super().__init__("/nonexistent")
         self._facts = {"State": {"Pid": pid}, "HostConfig": {"Runtime": runtime}}
 
-    def call(self, work: Callable[[Any], Any]) -> Any:
+    def call(self, *request: Any, **options: Any) -> Any:
         return self._facts
 
 
 @together
 async def test_a_list_that_may_not_be_the_container_s_is_not_used(box: DockerSandbox) -> None:
     place = (await box.entrance())[1]
-    pid = (await ENGINE.ask(lambda api: api.inspect_container(place.container_id)))["State"]["Pid"]
+    pid = (await ENGINE.ask("GET", f"/containers/{place.container_id}/json"))["State"]["Pid"]
     assert process_list(SaysOfEvery(pid, "runc"), place.container_id) is not None, "the control"
     assert process_list(SaysOfEvery(pid, "runsc"), place.container_id) is None, (
         "its processes are in a kernel of its own"
@@ -369,7 +368,7 @@ async def test_a_cancel_while_it_goes_on_is_not_lost(box: DockerSandbox, project
 async def test_a_container_that_died_is_nothing_to_freeze(box: DockerSandbox) -> None:
     task = await started(box, "echo go; sleep 600")
     _, place = await box.entrance()
-    await ENGINE.ask(lambda api: api.remove_container(place.container_id, force=True))
+    await ENGINE.ask("DELETE", f"/containers/{place.container_id}", {"force": 1})
     async with box.frozen():
         pass
     with pytest.raises(SandboxLost):
@@ -384,7 +383,7 @@ async def test_a_container_that_dies_while_frozen_is_lost_to_its_command_alone(
     task = await started(box, "echo go; sleep 600")
     _, place = await box.entrance()
     async with box.frozen():
-        await ENGINE.ask(lambda api: api.remove_container(place.container_id, force=True))
+        await ENGINE.ask("DELETE", f"/containers/{place.container_id}", {"force": 1})
     with pytest.raises(SandboxLost):
         await task
     assert (await run(box, "echo again")).stdout == b"again\n"
@@ -411,10 +410,14 @@ async def test_without_an_engine_nobody_is_told_that_it_is_frozen(
 async def test_a_container_that_cannot_be_resumed_is_replaced_and_that_is_said(
     box: DockerSandbox, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    def fails(api: EngineApi, container: str) -> None:
-        raise EngineError("it cannot be resumed", 500)
+    asks = EngineApi.ask
 
-    monkeypatch.setattr(EngineApi, "unpause", fails)
+    def fails(api: EngineApi, method: str, path: str, *more: Any) -> Any:
+        if path.endswith("/unpause"):
+            raise EngineError("it cannot be resumed", 500)
+        return asks(api, method, path, *more)
+
+    monkeypatch.setattr(EngineApi, "ask", fails)
     task = await started(box, "echo go; sleep 600")
     async with box.frozen():
         pass
@@ -435,7 +438,7 @@ async def test_closing_while_frozen_leaves_no_container(
         await sandbox.close()
     with pytest.raises((SandboxLost, SandboxUnavailable)):
         await task
-    listed = await ENGINE.ask(lambda api: api.containers(all=True))
+    listed = await ENGINE.ask("GET", "/containers/json", {"all": 1})
     assert place.container_id not in {facts["Id"] for facts in listed}
 
 
@@ -446,9 +449,7 @@ async def test_both_containers_are_frozen(box: DockerSandbox) -> None:
     _, place = await box._read_only.entrance()
 
     async def now() -> dict[str, bool]:
-        return dict(
-            (await ENGINE.ask(lambda api: api.inspect_container(place.container_id)))["State"]
-        )
+        return dict((await ENGINE.ask("GET", f"/containers/{place.container_id}/json"))["State"])
 
     async with box.frozen():
         assert (await now())["Paused"]
@@ -491,7 +492,7 @@ async def test_a_container_that_is_paused_for_ever_is_removed_at_the_next_start(
     assert container
     sandbox = DockerSandbox(sandbox_spec(workspace_dir, tmp_path / "state"))
     await sandbox.start(lambda _: None)
-    listed = await ENGINE.ask(lambda api: api.containers(all=True))
+    listed = await ENGINE.ask("GET", "/containers/json", {"all": 1})
     await sandbox.close()
     assert container not in {facts["Id"] for facts in listed}
 

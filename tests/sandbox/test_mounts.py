@@ -52,11 +52,13 @@ def test_a_link_on_the_way_is_refused(tmp_path: Path) -> None:
 def test_a_replaced_directory_is_noticed(tmp_path: Path) -> None:
     (tmp_path / "project").mkdir()
     root = PinnedRoot(tmp_path / "project")
-    assert root.unmoved()
+    root.refuse_moved()
     (tmp_path / "project").rename(tmp_path / "old")
-    assert not root.unmoved()
+    with pytest.raises(SandboxUnavailable, match="was moved or replaced"):
+        root.refuse_moved()
     (tmp_path / "project").mkdir()
-    assert not root.unmoved()
+    with pytest.raises(SandboxUnavailable, match="was moved or replaced"):
+        root.refuse_moved()
 
 
 def test_links_are_seen_as_links_and_not_followed(tmp_path: Path) -> None:

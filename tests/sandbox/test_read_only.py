@@ -331,7 +331,7 @@ async def test_it_is_made_by_the_first_command_that_needs_it_and_closed_with_the
 ) -> None:
     async def containers() -> int:
         listed = await Engine(engine_socket(os.environ.get("DOCKER_HOST"))).ask(
-            lambda api: api.containers(all=True)
+            "GET", "/containers/json", {"all": 1}
         )
         return sum(
             facts["Labels"].get("codeagent.workspace") == str(workspace_dir) for facts in listed

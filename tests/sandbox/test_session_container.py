@@ -2,6 +2,7 @@
 left."""
 
 import asyncio
+import json
 import os
 import resource
 import shlex
@@ -353,8 +354,8 @@ async def test_closing_while_the_container_is_being_created_leaves_no_container(
     created, may_go_on = threading.Event(), threading.Event()
     call = Engine.call
 
-    def slow(engine: Engine, request: Any) -> Any:
-        answer = call(engine, request)
+    def slow(engine: Engine, *request: Any, **options: Any) -> Any:
+        answer = call(engine, *request, **options)
         if isinstance(answer, dict) and answer.keys() == {"Id", "Warnings"}:
             created.set()
             may_go_on.wait(30)
@@ -417,8 +418,7 @@ async def test_the_terminals_of_a_container_carry_its_labels(
     async with opened(project, tmp_path / "state", session=session) as sandbox:
         await sandbox.start(lambda _: None)
         with closing(Engine(engine_socket(None))) as engine:
-            volumes = engine.call(
-                lambda api: api.volumes(filters={"label": f"codeagent.session={session}"})
-            )
+            wanted = json.dumps({"label": [f"codeagent.session={session}"]})
+            volumes = engine.call("GET", "/volumes", {"filters": wanted})
             # Only commands that run as root have terminals of their own.
             assert len(volumes["Volumes"] or []) == (1 if os.getuid() == 0 else 0)

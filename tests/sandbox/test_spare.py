@@ -57,7 +57,7 @@ async def wrapper_of(spare: Spare) -> int:
     """The pid, on this machine, of the spare's wrapper."""
     wrapper = await asyncio.shield(spare._starting)
     assert wrapper is not None
-    return int((await spare._engine.ask(lambda api: api.exec_inspect(wrapper.exec_id)))["Pid"])
+    return int((await spare._engine.ask("GET", f"/exec/{wrapper.exec_id}/json"))["Pid"])
 
 
 async def intrude(box: DockerSandbox, text: str) -> None:
@@ -182,7 +182,7 @@ async def test_a_spare_is_not_a_reason_to_pause(box: DockerSandbox) -> None:
     await waiting(box)
     async with box.frozen():
         engine = box._resources.opened()[1]
-        state = (await engine.ask(lambda api: api.inspect_container(container(box).container_id)))[
+        state = (await engine.ask("GET", f"/containers/{container(box).container_id}/json"))[
             "State"
         ]
     assert not state["Paused"]

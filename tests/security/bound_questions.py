@@ -18,14 +18,13 @@ from unittest.mock import patch
 from codeagent.agent.reach import CallReach
 from codeagent.config.checking import checked
 from codeagent.core.acts import Answer, AnswerSummary, Compact, Restore, RestoreFile
-from codeagent.core.approval_events import ApprovalRequested
+from codeagent.core.approval_events import ApprovalRequested, Reply
 from codeagent.core.cancel import CancelToken
 from codeagent.core.display import HunkAnswer, QuestionBlock
 from codeagent.core.events import KnownEvent, ToolResultAdded
 from codeagent.core.messages import text_of
 from codeagent.core.notices import SummaryWritten
 from codeagent.core.policy import Decision
-from codeagent.core.ports import Reply
 from codeagent.core.redact import Redactor
 from codeagent.core.tool import Tool, ToolContext, ToolResult
 from codeagent.extensions.agents.channels import Hub
@@ -42,7 +41,7 @@ from codeagent.extensions.user_tools.yaml_loader import YamlLoader
 from codeagent.extensions.web.settings import WebSettings
 from codeagent.extensions.web.web_set import web_tools
 from codeagent.net.web.client import WebClient
-from codeagent.net.web.secrets import SecretBook
+from codeagent.net.web.secrets import BoundSecrets
 from codeagent.tools.builtin.bash import Bash
 from codeagent.tools.builtin.edit import Edit
 from codeagent.tools.builtin.git_commit import GitCommit
@@ -169,7 +168,7 @@ async def hunk_review(folder: Path, change: bool) -> Outcome:
 
 async def git_commit(folder: Path, change: bool) -> Outcome:
     workspace, committer = LocalWorkspace(folder), FakeCommitter()
-    tool = GitCommit(workspace, committer)
+    tool = GitCommit(workspace, lambda: committer)
     call = (tool.name, json.dumps({"message": "m", "paths": ["a.py"]}))
     s = scene(Turn("", (call,)), Turn("done"), more=(tool,), attended=True)
 
@@ -274,7 +273,7 @@ _API = {
 def _operation(name: str) -> Make:
     async def made(workspace: LocalWorkspace, reads: ReadTracker) -> Tool[Any]:
         options = DocumentOptions("api", ("api.example.org",))
-        secrets = SecretBook({}, lambda one: None, Redactor({}))
+        secrets = BoundSecrets({}, lambda one: None, Redactor({}))
         source = OpenApiSource(options, lambda: ApiDocument(_API), WebClient({}, []), secrets)
         await source.start(lambda: None)
         return source.get(name)

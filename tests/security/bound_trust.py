@@ -11,19 +11,18 @@ from unittest.mock import patch
 from codeagent.app import LocalApp
 from codeagent.commands.launcher import LocalLauncher
 from codeagent.config.kept import TrustFile
-from codeagent.config.local_environment import LocalEnvironment, git_elsewhere
-from codeagent.config.paths import config_dir
+from codeagent.config.local_environment import LocalEnvironment, config_dir, git_elsewhere
 from codeagent.config.settings import Settings
 from codeagent.core.acts import RunRecipe
 from codeagent.core.errors import ConfigError, SandboxUnavailable
 from codeagent.core.ports import RunningProgram, StdioProgram
 from codeagent.core.recipes import Recipe, find_recipe
 from codeagent.extensions.images.plan import RepositoryImages
-from codeagent.extensions.mcp.config import ServerFacts
+from codeagent.extensions.mcp.config import ServerStatus
 from codeagent.extensions.mcp.servers import McpServers
 from codeagent.extensions.mcp.source import ServerHost
-from codeagent.extensions.recipes.book import RecipeFolders, recipe_folders
-from codeagent.tui.launcher import LaunchOptions
+from codeagent.extensions.recipes.recipe_folders import RecipeFolders, recipe_folders
+from codeagent.tui.launcher import Consent, LaunchOptions
 from codeagent.tui.parts.card_content import CardAct, StartPlan
 from codeagent.tui.state import PlanReady
 from tests.agent.watching import until
@@ -73,7 +72,7 @@ def _write_servers(folder: Path, entry: dict[str, Any]) -> None:
     (folder / "work/.mcp.json").write_text(json.dumps({"mcpServers": {"one": entry}}))
 
 
-def _facts(book: McpServers) -> ServerFacts:
+def _facts(book: McpServers) -> ServerStatus:
     [facts] = book.list()
     return facts
 
@@ -151,7 +150,7 @@ async def image(folder: Path, change: bool) -> Outcome:
         assert asked is not None and asked.kind == "image"
         if change:
             (work / "Dockerfile").write_text("FROM a\nRUN evil\n")
-        options = LaunchOptions(proceed=True, use_image=True, image_seen=asked.digest)
+        options = LaunchOptions(proceed=True, image=Consent(True, asked.digest))
         again = await launcher.missing(settings, options)
         trust = RepositoryImages(work, config_dir()).found()
         return Outcome(
@@ -212,7 +211,7 @@ async def git_directory(folder: Path, change: bool) -> Outcome:
         assert asked is not None and asked.kind == "git"
         if change:
             (kept / ".git").write_text((folder / "another-work/.git").read_text())
-        options = LaunchOptions(proceed=True, read_git=True, git_seen=asked.digest)
+        options = LaunchOptions(proceed=True, git=Consent(True, asked.digest))
         again = await launcher.missing(settings, options)
         found = git_elsewhere(kept, config_dir())
         return Outcome(

@@ -526,10 +526,10 @@ async def test_cve_2025_6514_only_an_address_of_the_web_reaches_the_browser() ->
     shown: list[str] = []
     async with Callback() as callback:
         config = ServerConfig("one", url="https://x/mcp")
-        login = await begin_login(
+        auth, _ = await begin_login(
             config, MemoryStore(), lambda name, value: None, shown.append, callback
         )
-        handler = login.auth.context.redirect_handler
+        handler = auth.context.redirect_handler
         assert handler is not None
         for url in (
             "file:/c:/windows/system32/calc.exe",

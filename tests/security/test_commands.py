@@ -23,7 +23,7 @@ from tests.security.everyday_commands import EVERYDAY, EXPANDING
 from tests.security.hostile_commands import HOSTILE, SHAPES
 from tests.table import for_each
 
-READS = [line for line in EVERYDAY if command_key(line).reads_only]
+READS = [line for line in EVERYDAY if command_key(line).reads == "freely"]
 
 
 def asks(line: str) -> bool:

@@ -442,6 +442,31 @@ GOT_AROUND = [
     "XDG_CONFIG_HOME=/tmp/x git z",
     "GIT_CONFIG_GLOBAL=/tmp/x git z",
 ]
+HIDDEN_FLAGS = [
+    "sort --$x f",
+    "sort --${x} f",
+    'rg "--$x" y f',
+    "tar --$x xf x.tar",
+    "make --$x all",
+    "git -$x log",
+    "git --$x log",
+    "git -C . -$x log",
+    "sed --$x s/a/b/ f",
+    "python3 -$x",
+    "python3 -B -$x f.py",
+    "node --$x f.js",
+    "node -$x",
+    "env -$x ls",
+    "bash -$x f.sh",
+    "sh -e -$x f.sh",
+    "sudo -$x true",
+    "find . -$x",
+    "ruby -$x f.rb",
+    "php --$x f.php",
+    "rsync -a f g --$x",
+    "x=1; timeout -$x 5 sort --$x f",
+]
+"""Flags that are not known before the line runs, of programs that run commands by one."""
 CARRIED = [*(line for lines in FIRES.values() for line in lines), *HIDES]
 ASKED_AT_WORK = {"source .venv/bin/activate && pytest", ". .venv/bin/activate && pip install -e ."}
 """What is asked about under these rules, too: a file of commands, and words that xargs adds."""
@@ -521,6 +546,17 @@ def test_what_a_rule_does_not_deny_runs_as_it_did(line: str) -> None:
 def test_what_once_got_around_a_rule_is_asked_about(line: str) -> None:
     for policy in (POLICY, Policy("auto", (Rule("auto", "bash"), *DENIED))):
         assert judged(line, policy) in ("prompt", "deny")
+
+
+@for_each("line", HIDDEN_FLAGS)
+def test_a_flag_that_is_not_known_is_asked_about_if_the_program_can_run_others(line: str) -> None:
+    assert judged(line, Policy("auto", (Rule("auto", "bash"), *DENIED))) in ("prompt", "deny")
+    assert judged(line, Policy("auto")) == "auto", "without the rules nothing stops it"
+
+
+@for_each("line", ["ls -$x", "sudo ls -$x", "node f.js --$x", "mytool --$x", "timeout 5 ls -$x"])
+def test_a_flag_that_is_not_known_is_no_question_if_it_runs_nothing(line: str) -> None:
+    assert judged(line, Policy("auto", (Rule.parse("bash(rm *)", "deny"),))) == "auto"
 
 
 @pytest.mark.soak(tried=len(CARRIED), row="deny rules")

@@ -14,7 +14,7 @@ from pathlib import Path
 
 import pytest
 
-from codeagent.core.commits import CommitRefused
+from codeagent.core.changes import CommitRefused
 from codeagent.workspace.checkpoints import GitCheckpoints
 from codeagent.workspace.commits import GitCommitter
 from codeagent.workspace.files import LocalWorkspace

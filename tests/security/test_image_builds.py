@@ -149,7 +149,7 @@ def test_the_base_is_named_so_that_an_engine_that_has_lost_it_cannot_pull_it(
     engine.build(
         io.BytesIO(only(f"FROM {base}\nENV LOST=1\n")), "D", BuildOptions(ours), lambda line: None
     )
-    engine.call(lambda api: api.tag(ours, name))
+    engine.call("POST", f"/images/{ours}/tag", {"repo": name})
     image = described(f"FROM {name}\nENV A=1\n", server, tmp_path)
     assert image is not None
     lost: list[str] = []

@@ -12,8 +12,7 @@ from textual.pilot import Pilot
 from codeagent.app import LocalApp
 from codeagent.app.sandbox import docker_sandbox
 from codeagent.commands.launcher import LocalLauncher
-from codeagent.config.local_environment import LocalEnvironment
-from codeagent.config.paths import config_dir
+from codeagent.config.local_environment import LocalEnvironment, config_dir
 from codeagent.config.settings import Settings
 from codeagent.core.errors import SandboxUnavailable
 from codeagent.extensions.images import command as sandbox_image
@@ -22,7 +21,7 @@ from codeagent.extensions.images.build import build
 from codeagent.extensions.images.plan import RepositoryImages
 from codeagent.sandbox.described_image import BuildLimits, ImageSummary
 from codeagent.sandbox.image import require_image
-from codeagent.tui.launcher import LaunchOptions, Missing
+from codeagent.tui.launcher import Consent, LaunchOptions, Missing
 from codeagent.tui.pages.opening import FolderQuestion, ask
 from tests.e2e.product import Product
 from tests.extensions.images.test_repository_image import Recorder
@@ -98,7 +97,7 @@ async def test_a_yes_trusts_nothing_that_changed_while_the_question_was_open(
     write(work, BEFORE)
     asked = await question(work)
     assert asked is not None
-    yes = LaunchOptions(proceed=True, use_image=True, image_seen=asked.digest)
+    yes = LaunchOptions(proceed=True, image=Consent(True, asked.digest))
     write(work, swap)
     again = await question(work, yes)
     assert (
@@ -114,14 +113,15 @@ async def test_a_yes_to_what_is_still_the_same_is_kept(product: Product) -> None
     write(product.workspace, BEFORE)
     asked = await question(product.workspace)
     assert asked is not None
-    yes = LaunchOptions(proceed=True, use_image=True, image_seen=asked.digest)
+    yes = LaunchOptions(proceed=True, image=Consent(True, asked.digest))
     assert await question(product.workspace, yes) is None and trusted_now(product.workspace)
 
 
 async def test_a_yes_that_names_nothing_that_was_shown_counts_for_nothing(product: Product) -> None:
     write(product.workspace, BEFORE)
     assert (
-        await question(product.workspace, LaunchOptions(proceed=True, use_image=True)) is not None
+        await question(product.workspace, LaunchOptions(proceed=True, image=Consent(True)))
+        is not None
     )
     assert not trusted_now(product.workspace)
 
@@ -133,7 +133,7 @@ async def test_what_became_too_long_to_be_shown_is_not_trusted_and_not_used(
     asked = await question(product.workspace)
     assert asked is not None
     write(product.workspace, {FILE: BEFORE[FILE] + "RUN evil\n" * 30})
-    yes = LaunchOptions(proceed=True, use_image=True, image_seen=asked.digest)
+    yes = LaunchOptions(proceed=True, image=Consent(True, asked.digest))
     assert await question(product.workspace, yes) is None
     assert not trusted_now(product.workspace)
     local = LocalEnvironment(product.workspace, product.home / "state", {}, config_dir=config_dir())
@@ -158,7 +158,7 @@ async def test_the_screen_hands_on_what_it_showed(product: Product) -> None:
         assert isinstance(app.screen, FolderQuestion)
         app.screen.dismiss(True)
         await shown(pilot, lambda: bool(given))
-    assert given == [LaunchOptions(use_image=True, image_seen="of what is shown")]
+    assert given == [LaunchOptions(image=Consent(True, "of what is shown"))]
 
 
 async def shown(pilot: Pilot[None], ready: Callable[[], bool]) -> None:

@@ -157,7 +157,7 @@ KEPT_IN = {
     "codeagent/extensions/images/plan.py": "the repository's image",
     "codeagent/config/local_environment.py": "a git directory elsewhere",
     "codeagent/app/tools.py": "tool files and agents",
-    "codeagent/extensions/recipes/book.py": "recipes",
+    "codeagent/extensions/recipes/recipe_folders.py": "recipes",
     "codeagent/extensions/openapi/added.py": "",  # `codeagent tools trust` names what it trusted; nothing is asked
     "codeagent/extensions/mcp/files.py": "a project's servers",
 }

@@ -27,7 +27,7 @@ from codeagent.core.policy import Answer as Word
 from codeagent.core.policy import Decision, Mode
 from codeagent.core.recipes import Recipe, RecipeStep
 from codeagent.core.runtime import AgentHandle, Session
-from codeagent.extensions.mcp.config import ServerConfig, ServerFacts
+from codeagent.extensions.mcp.config import ServerConfig, ServerStatus
 from codeagent.extensions.mcp.program import AgreedProgram
 from codeagent.extensions.mcp.servers import McpServers
 from tests.agent.doubles import Turn, TurnsModel
@@ -63,7 +63,7 @@ class Talk:
         return self.runtime.agent
 
     @property
-    def server(self) -> ServerFacts:
+    def server(self) -> ServerStatus:
         servers = self.agent.part(McpServers)
         assert servers is not None
         [server] = servers.list()

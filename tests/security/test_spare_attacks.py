@@ -268,19 +268,17 @@ async def test_nothing_lives_on_when_the_program_is_killed_while_a_spare_waits(
             await asyncio.sleep(0.01)
 
 
-@pytest.mark.parametrize("fate", ["remove_container", "pause"])
+@pytest.mark.parametrize("fate", ["remove", "pause"])
 async def test_a_container_that_goes_while_the_spare_waits_is_replaced_and_the_command_runs_once(
     box: DockerSandbox, fate: str
 ) -> None:
     engine, container = box._resources.opened()[1], box._default._container
     assert container is not None
-    await engine.ask(
-        lambda api: (
-            api.pause(container.container_id)
-            if fate == "pause"
-            else api.remove_container(container.container_id, force=True)
-        )
-    )
+    path = f"/containers/{container.container_id}"
+    if fate == "pause":
+        await engine.ask("POST", f"{path}/pause")
+    else:
+        await engine.ask("DELETE", path, {"force": 1})
     ran = await run(box, "echo x >> ran; cat ran; rm ran")
     assert (ran.stdout, "was replaced" in ran.result.notices[0]) == (b"x\n", True)
     await waiting(box)

@@ -19,6 +19,7 @@ from codeagent.core.events import (
     SteerQueued,
     ToolResultAdded,
 )
+from codeagent.core.jobs import Trigger, TriggerFired
 from codeagent.core.messages import (
     AssistantMessage,
     ErrorInfo,
@@ -29,8 +30,7 @@ from codeagent.core.messages import (
 )
 from codeagent.core.notices import ModeChanged, ModelFellBack, PinsChanged
 from codeagent.core.redact import Redactor
-from codeagent.core.triggers import Trigger, TriggerFired
-from codeagent.session.fold import fold
+from codeagent.session.fold import fold, last_mode
 from tests.session.eventlogs import Log, finished_run, logs
 
 
@@ -211,15 +211,15 @@ def test_a_shared_command_waits_as_a_note_until_its_message_is_there_and_others_
 
 def test_the_mode_is_that_of_the_last_change_or_of_the_last_run() -> None:
     log = Log()
-    assert fold(log.events).mode is None
+    assert last_mode(log.events) is None
     log.run()
-    assert fold(log.events).mode == "ask"
+    assert last_mode(log.events) == "ask"
     log.add(ModeChanged, text="plan", mode="plan")
-    assert fold(log.events).mode == "plan"
+    assert last_mode(log.events) == "plan"
     log.add(Notice, code="mode.changed", text="?", data={"mode": "of a newer version"})
-    assert fold(log.events).mode == "plan"
+    assert last_mode(log.events) == "plan"
     log.run()
-    assert fold(log.events).mode == "ask"
+    assert last_mode(log.events) == "ask"
 
 
 EARLIER = (
@@ -273,7 +273,7 @@ def test_an_earlier_versions_compaction_gives_its_pins_as_messages_and_its_note_
         "go on",
     ]
     assert [line for line in note.split("\n")[1:-1] if not line.startswith("> ")] == []
-    assert (history.pins, transcript_problems(history.messages)) == (
+    assert (history.compactions.pins, transcript_problems(history.messages)) == (
         ("be quick", "and careful"),
         [],
     )
@@ -283,7 +283,7 @@ def test_a_question_that_was_open_at_an_earlier_versions_compaction_is_still_kno
     None
 ):
     history = fold(earlier_log().events)
-    assert open_questions(history.messages, history.questions) == ("which port?",)
+    assert open_questions(history.messages, history.compactions.questions) == ("which port?",)
 
 
 def test_a_compaction_without_pins_is_not_taken_for_one_of_an_earlier_version() -> None:
@@ -343,6 +343,10 @@ def test_the_host_of_the_last_requests_is_known_after_a_run_that_asked_nobody() 
     started = RunStarted(model="a", workspace="/w", mode="ask", strategy="parallel", codeagent="1")
     local = replace(started, server="127.0.0.1:8080")
     fell = ModelFellBack(text="x", reason="overloaded", model="b", server="api.example.org")
-    assert fold([local, started]).server == "127.0.0.1:8080"
-    assert fold([local, fell]).server == fold([local, fell, started]).server == "api.example.org"
-    assert fold([local, replace(fell, server="")]).server == "127.0.0.1:8080"
+    assert fold([local, started]).hosts.model == "127.0.0.1:8080"
+    assert (
+        fold([local, fell]).hosts.model
+        == fold([local, fell, started]).hosts.model
+        == "api.example.org"
+    )
+    assert fold([local, replace(fell, server="")]).hosts.model == "127.0.0.1:8080"

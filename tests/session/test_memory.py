@@ -8,8 +8,8 @@ import pytest
 
 from codeagent.core.event_json import event_json
 from codeagent.core.events import KnownEvent, MessageAdded, RunStarted, ToolResultAdded, ToolStarted
+from codeagent.core.memory import Found
 from codeagent.core.messages import AssistantMessage, TextPart, UserMessage, UserSource
-from codeagent.core.ports import Found
 from codeagent.core.redact import Redactor
 from codeagent.session.log import seal
 from codeagent.session.memory import SessionMemory

@@ -10,7 +10,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from codeagent.core.errors import SessionError
-from codeagent.core.ports import Note, ScratchpadFull
+from codeagent.core.memory import Note, ScratchpadFull
 from codeagent.core.redact import Redactor
 from codeagent.session.memory import ScratchpadFile, project_scratchpad
 

@@ -70,8 +70,8 @@ class Setting:
 
     def catalog(self, **more: Any) -> ToolCatalog:
         folders = (
-            ToolFolder(self.user, (), "user", lambda: (".txt",)),
-            ToolFolder(self.project, (".codeagent", "tools"), "project", lambda: (".txt",)),
+            ToolFolder(self.user, (), "user", (".txt",)),
+            ToolFolder(self.project, (".codeagent", "tools"), "project", (".txt",)),
         )
         builtin = [Plain("read"), Plain("bash")]
         return ToolCatalog(builtin, folders, [self.loader], trust=self.trust, **more)

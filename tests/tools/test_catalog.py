@@ -208,7 +208,7 @@ def test_a_folder_that_cannot_be_read_for_now_keeps_its_files_and_is_a_problem(
     setting: Setting, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     setting.write("user", "a.txt", "one")
-    folder = ToolFolder(setting.user, (), "user", lambda: (".txt",))
+    folder = ToolFolder(setting.user, (), "user", (".txt",))
     before = folder.read()
     with monkeypatch.context() as patch:
         patch.setattr(os, "scandir", raising(OSError(errno.EMFILE, "Too many open files")))
@@ -220,7 +220,7 @@ def test_a_folder_that_cannot_be_read_for_now_keeps_its_files_and_is_a_problem(
         assert [one.text for one in broken.problems] == [
             "it cannot be read (Too many open files): what was read before stays"
         ]
-        unknown = ToolFolder(setting.user, (), "user", lambda: (".txt",)).read()
+        unknown = ToolFolder(setting.user, (), "user", (".txt",)).read()
         assert unknown.files == () and unknown.problems[0].level == "error"
     assert folder.read().problems == ()
 
@@ -228,9 +228,9 @@ def test_a_folder_that_cannot_be_read_for_now_keeps_its_files_and_is_a_problem(
 def test_a_folder_that_is_a_link_is_a_warning_and_one_that_is_missing_is_none(
     tmp_path: Path,
 ) -> None:
-    assert ToolFolder(tmp_path, ("tools",), "project", lambda: (".txt",)).read() == FolderState()
+    assert ToolFolder(tmp_path, ("tools",), "project", (".txt",)).read() == FolderState()
     (tmp_path / "tools").symlink_to(tmp_path)
-    [problem] = ToolFolder(tmp_path, ("tools",), "project", lambda: (".txt",)).read().problems
+    [problem] = ToolFolder(tmp_path, ("tools",), "project", (".txt",)).read().problems
     assert (
         str(problem) == "tools: it is a link, or not a folder: nothing in it is loaded"
         and problem.level == "warning"
@@ -247,15 +247,13 @@ def raising(error: Exception) -> Callable[..., Any]:
 def test_no_link_is_followed(setting: Setting, tmp_path: Path) -> None:
     (tmp_path / "elsewhere.txt").write_text("evil")
     (setting.user / "a.txt").symlink_to(tmp_path / "elsewhere.txt")
-    state = ToolFolder(setting.user, (), "user", lambda: (".txt",)).read()
+    state = ToolFolder(setting.user, (), "user", (".txt",)).read()
     assert state.files == () and len(state.problems) == 1
     (tmp_path / "linked").mkdir()
     (tmp_path / "linked" / ".codeagent").symlink_to(setting.project / ".codeagent")
     setting.write("project", "a.txt", "one")
     assert (
-        ToolFolder(tmp_path / "linked", (".codeagent", "tools"), "project", lambda: (".txt",))
-        .read()
-        .files
+        ToolFolder(tmp_path / "linked", (".codeagent", "tools"), "project", (".txt",)).read().files
         == ()
     )
 
@@ -263,7 +261,7 @@ def test_no_link_is_followed(setting: Setting, tmp_path: Path) -> None:
 def test_what_is_too_large_or_no_file_is_a_problem(setting: Setting) -> None:
     (setting.user / "a.txt").write_bytes(b"x" * (LARGEST_FILE + 1))
     (setting.user / "b.txt").mkdir()
-    state = ToolFolder(setting.user, (), "user", lambda: (".txt",)).read()
+    state = ToolFolder(setting.user, (), "user", (".txt",)).read()
     assert state.files == () and len(state.problems) == 2
 
 
@@ -271,7 +269,7 @@ def test_hidden_and_private_files_are_passed_over(setting: Setting) -> None:
     setting.write("user", ".a.txt", "one")
     setting.write("user", "_b.txt", "two")
     setting.write("user", "c.md", "three")
-    assert ToolFolder(setting.user, (), "user", lambda: (".txt",)).read().files == ()
+    assert ToolFolder(setting.user, (), "user", (".txt",)).read().files == ()
 
 
 def unknown(catalog: ToolCatalog, *rules: str) -> list[str]:

@@ -1,6 +1,6 @@
 """What is said about the entries of a list of tools that no tool matches."""
 
-from codeagent.core.allow import AllowList
+from codeagent.core.patterns import AllowList
 from codeagent.tools.misnamed import unknown_entries
 
 

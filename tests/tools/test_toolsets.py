@@ -3,7 +3,6 @@ again."""
 
 import asyncio
 from collections.abc import AsyncIterator, Callable
-from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
 
@@ -11,12 +10,10 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from codeagent.agent.agent import AgentServices
 from codeagent.app.sources import _built_in_sets
-from codeagent.config.extensions import built_in_sets
-from codeagent.config.local_environment import LocalEnvironment
+from codeagent.config.extensions import all_extensions, built_in_sets
 from codeagent.config.settings import Settings
-from codeagent.core.allow import AllowList
+from codeagent.core.patterns import AllowList
 from codeagent.core.policy import Rule
 from codeagent.core.tool import Denied, Failed, InvalidArgs, NotFound, ToolError
 from codeagent.tools import source as module
@@ -317,12 +314,9 @@ def test_no_source_takes_the_name_of_a_built_in_set_whether_that_is_offered_or_n
     ]
 
 
-def test_the_names_that_are_kept_free_are_those_of_the_built_in_sets(tmp_path: Path) -> None:
-    local = LocalEnvironment(tmp_path, tmp_path / "state", {})
-    dependencies: Any = SimpleNamespace(
-        local=local, services=AgentServices(), built_in=lambda: (), workspace=None, reads=None
-    )
-    assert {one.name for one in _built_in_sets(Settings(), dependencies)} == built_in_sets()
+def test_the_names_that_are_kept_free_are_those_of_the_built_in_sets() -> None:
+    dependencies: Any = SimpleNamespace(settings=Settings(), extensions=all_extensions())
+    assert {one.name for one in _built_in_sets(dependencies)} == built_in_sets()
 
 
 async def test_closing_ends_every_source_also_one_that_is_starting_and_if_it_is_cancelled() -> None:

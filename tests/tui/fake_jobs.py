@@ -3,7 +3,7 @@
 from typing import Any
 
 from codeagent.core.jobs import Job
-from codeagent.core.ports import OutputPage
+from codeagent.core.memory import OutputPage
 
 JOB = Job("job-1", "c1", "bash", "npm run dev", "running", 0.0, lines=3)
 

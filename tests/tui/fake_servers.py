@@ -5,9 +5,9 @@ from dataclasses import replace
 from codeagent.agent.parts import ConversationPart
 from codeagent.core.display import DiffBlock
 from codeagent.core.runtime import OfferedText, TextKind
-from codeagent.extensions.mcp.config import ListedServers, ServerFacts, WantedVariable
+from codeagent.extensions.mcp.config import ListedServers, ServerStatus, WantedVariable
 
-GIT = ServerFacts(
+GIT = ServerStatus(
     "git",
     "stdio",
     "user",
@@ -16,7 +16,7 @@ GIT = ServerFacts(
     "ready",
     ("mcp__git__status", "mcp__git__log"),
 )
-DEAD = ServerFacts(
+DEAD = ServerStatus(
     "dead",
     "http",
     "user",
@@ -27,11 +27,11 @@ DEAD = ServerFacts(
     ("unavailable: it wants you to log in",),
     ("no key\x1b[2J",),
 )
-THEIRS = ServerFacts(
+THEIRS = ServerStatus(
     "theirs", "stdio", "project", "npx -y theirs", ("may reach x.org",), "untrusted"
 )
 KEY = WantedVariable("KEY", ("its address",), None, given=False)
-WANTING = ServerFacts(
+WANTING = ServerStatus(
     "wanting",
     "http",
     "project",
@@ -51,12 +51,12 @@ CHANGED = replace(
 class Book(ConversationPart, ListedServers):
     """Servers of which the page sees what a test says; the acts go to the fake agent."""
 
-    def __init__(self, *servers: ServerFacts) -> None:
+    def __init__(self, *servers: ServerStatus) -> None:
         self.servers = servers
         self.resources: tuple[OfferedText, ...] = ()
         self.prompts: tuple[OfferedText, ...] = ()
 
-    def list(self) -> tuple[ServerFacts, ...]:
+    def list(self) -> tuple[ServerStatus, ...]:
         return self.servers
 
     async def texts(self, kind: TextKind) -> tuple[OfferedText, ...]:

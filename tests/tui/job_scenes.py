@@ -3,7 +3,7 @@
 from collections.abc import Callable
 from dataclasses import dataclass, replace
 
-from codeagent.core.toolbox import Toolbox, ToolFacts, ToolProblem
+from codeagent.core.toolbox import Toolbox, ToolProblem, ToolSummary
 from tests.tui.parts.cards import asking
 from tests.tui.replay import ReplayClient
 from tests.tui.scenes import Scene
@@ -129,7 +129,7 @@ def a_question(client: ReplayClient) -> None:
     client.state.approvals.add(replace(asking("bash", "c9.1", "rm -rf build", reason=""), ts=0.0))
 
 
-def _tool(name: str, source: str = "builtin", **fields: object) -> ToolFacts:
+def _tool(name: str, source: str = "builtin", **fields: object) -> ToolSummary:
     known: dict[str, object] = {
         "label": name.capitalize(),
         "origin": "",
@@ -138,7 +138,7 @@ def _tool(name: str, source: str = "builtin", **fields: object) -> ToolFacts:
         "mode": "direct",
         "sandboxed": False,
     }
-    return ToolFacts(name=name, source=source, **{**known, **fields})  # type: ignore[arg-type]  # by name
+    return ToolSummary(name=name, source=source, **{**known, **fields})  # type: ignore[arg-type]  # by name
 
 
 TOOLBOX = Toolbox(

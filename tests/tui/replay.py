@@ -21,8 +21,7 @@ from codeagent.core.toolbox import Toolbox
 from codeagent.tui.app import CodeagentApp
 from codeagent.tui.launcher import AppFolders, LaunchOptions, Missing, ModelRow
 from codeagent.tui.reduce import Reducer
-from codeagent.tui.session_acts import directed
-from codeagent.tui.session_client import SessionClient
+from codeagent.tui.session_client import SessionClient, directed
 from codeagent.tui.state import UiState
 from tests.tui.fake_launcher import FakeAgent, FakeLauncher
 from tests.tui.fake_rewind import FakeRewind

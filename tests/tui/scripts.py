@@ -32,6 +32,7 @@ from codeagent.core.events import (
     TurnFinished,
     TurnStarted,
 )
+from codeagent.core.memory import TodoChanged, TodoItem, TodoState
 from codeagent.core.messages import (
     AssistantMessage,
     ErrorInfo,
@@ -43,7 +44,6 @@ from codeagent.core.messages import (
 )
 from codeagent.core.policy import Permission
 from codeagent.core.redact import Redactor
-from codeagent.core.todo import TodoChanged, TodoItem, TodoState
 
 START = 1_790_000_000.0
 """When every recording begins, in seconds since the epoch."""

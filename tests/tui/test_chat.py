@@ -32,9 +32,9 @@ from codeagent.core.acts import (
     TakeBack,
 )
 from codeagent.core.display import TerminalBlock
+from codeagent.core.memory import TodoItem
 from codeagent.core.model import ModelInUse
 from codeagent.core.policy import Decision
-from codeagent.core.todo import TodoItem
 from codeagent.tui.launcher import LaunchOptions, Missing
 from codeagent.tui.pages.opening import FirstRun
 from codeagent.tui.pages.page import Page

@@ -11,6 +11,7 @@ from textual.pilot import Pilot
 
 from codeagent.core.display import DiffBlock
 from codeagent.tui.pages.hunk_review import HunkReview
+from codeagent.tui.parts.guard import Guard
 from tests.tui.fake_rewind import FakeRewind
 from tests.tui.guards import long_enough
 from tests.tui.replay import ReplayApp, settled
@@ -95,11 +96,9 @@ def test_a_change_under_review(
 
     async def run(pilot: Pilot[None]) -> None:
         await settled(pilot)
-        app.push_screen(
-            HunkReview(
-                DiffBlock(path="src/dates.py", before=BEFORE, after=AFTER), clock=count().__next__
-            )
-        )
+        page = HunkReview(DiffBlock(path="src/dates.py", before=BEFORE, after=AFTER))
+        page.guard = Guard(count().__next__)
+        app.push_screen(page)
         await pilot.pause()
         for key in REVIEWS[name]:
             await pilot.pause()

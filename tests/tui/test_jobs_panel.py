@@ -10,7 +10,7 @@ import pytest
 from textual.pilot import Pilot
 
 from codeagent.core.acts import Background, SendToJob, StopJob, StopTrigger
-from codeagent.core.triggers import Trigger, TriggerAdded
+from codeagent.core.jobs import Trigger, TriggerAdded
 from codeagent.tui.pages.chat import ChatScreen
 from codeagent.tui.pages.info import OutputScreen
 from codeagent.tui.pages.jobs import JobList, JobsScreen

@@ -7,7 +7,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from codeagent.core.events import KnownEvent
+from codeagent.core.events import KnownEvent, TurnStarted
 from codeagent.tui.recorded import replayed, replayed_end
 from codeagent.tui.reduce import Reducer
 from codeagent.tui.state import UiState
@@ -139,3 +139,20 @@ def test_a_call_that_began_early_is_below_the_words_that_asked_for_it_also_in_a_
     for events in (recording.events, durable):
         shown = text(lived(events).document.blocks)
         assert shown.index("Which file?") < shown.index("Let me look.") < shown.index("a.txt")
+
+
+def test_the_next_answer_is_below_calls_whose_plan_was_lost() -> None:
+    recording = Recording().run("begin")
+    recording.start("call_1", "read", "a.txt").result("call_1", "read", "one line")
+    recording.add(TurnStarted, turn=2)
+    recording.answer("It has one line.")
+    shown = text(lived(recording.events).document.blocks)
+    assert shown.index("a.txt") < shown.index("It has one line.")
+
+
+def test_an_answer_is_below_the_agents_of_a_group_which_no_turn_began() -> None:
+    document = Document()
+    document.card("call_1", "agent", "the planner")
+    document.finish_answer("All is planned.")
+    shown = text(document.blocks)
+    assert shown.index("the planner") < shown.index("All is planned.")

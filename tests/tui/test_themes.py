@@ -3,8 +3,6 @@
 import os
 import subprocess
 import sys
-from collections.abc import Mapping
-from dataclasses import fields
 from pathlib import Path
 
 import pytest
@@ -12,12 +10,11 @@ from hypothesis import given
 from hypothesis import strategies as st
 from rich.style import Style
 
-from codeagent.tui.rendering.palette import Palette
 from codeagent.tui.settings_file import read_entries
 from codeagent.tui.theme_file import BASE_KEYS, INK, TOKENS, BadTheme, theme_from
 from codeagent.tui.themes import ThemeError, Themes, bundled_folder, load_theme
+from tests.palettes import STYLES, styles_of
 
-STYLES = [field.name for field in fields(Palette) if field.name != "syntax"]
 SMALL = """\
 name: mine
 dark: true
@@ -54,13 +51,13 @@ def test_a_theme_gives_textual_colours_and_a_palette(tmp_path: Path) -> None:
     theme = load_theme(write(tmp_path, text))
     assert (theme.name, theme.dark, theme.textual.primary) == ("mine", True, "#88aaff")
     assert theme.textual.variables == {"border": "#ffcc88 40%"}
-    assert theme.palette.added == Style.parse("bold #88cc88 on #222222")
+    assert theme.palette.diff.added == Style.parse("bold #88cc88 on #222222")
 
 
 def test_a_style_that_is_left_out_is_made_from_the_base_colours(tmp_path: Path) -> None:
     palette = load_theme(write(tmp_path, SMALL)).palette
     assert palette.warning == Style.parse("#cccc66")
-    assert set(palette.syntax) == set(TOKENS)
+    assert set(palette.code.tokens) == set(TOKENS)
 
 
 @pytest.mark.parametrize(
@@ -202,15 +199,6 @@ def test_a_name_cannot_leave_the_folder(tmp_path: Path) -> None:
     (tmp_path / "sub").mkdir()
     with pytest.raises(ThemeError, match="there is no theme"):
         Themes([tmp_path / "sub"]).get("../mine")
-
-
-def styles_of(palette: Palette) -> Mapping[str, Style]:
-    plain = {
-        field.name: getattr(palette, field.name)
-        for field in fields(palette)
-        if field.name != "syntax"
-    }
-    return plain | {f"syntax.{token}": style for token, style in palette.syntax.items()}
 
 
 def test_reading_needs_every_style_to_be_known() -> None:

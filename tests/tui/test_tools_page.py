@@ -9,7 +9,7 @@ from pathlib import Path
 from textual.pilot import Pilot
 
 from codeagent.core.acts import SetToolset, TrustTools
-from codeagent.core.toolbox import Toolbox, ToolsetFacts
+from codeagent.core.toolbox import Toolbox, ToolsetSummary
 from codeagent.tui.pages.info import TextScreen
 from codeagent.tui.pages.tools import ToolsScreen, tools_pieces, trust_text
 from codeagent.tui.parts.guard import TOO_SOON
@@ -210,9 +210,9 @@ async def test_toolsets_are_listed_with_their_state_and_the_tools_that_are_on_na
 ) -> None:
     tool = replace(TOOLBOX.tools[0], name="search_issues", source="mcp", toolset="github")
     sets = (
-        ToolsetFacts("github", "ready", "issues and pull requests", 40, 1),
-        ToolsetFacts("web", "waiting", "fetch pages", 1, 0),
-        ToolsetFacts("linear", "failed", "tickets", 0, 0, "connection refused"),
+        ToolsetSummary("github", "ready", "issues and pull requests", 40, 1),
+        ToolsetSummary("web", "waiting", "fetch pages", 1, 0),
+        ToolsetSummary("linear", "failed", "tickets", 0, 0, "connection refused"),
     )
     box = replace(TOOLBOX, tools=(*TOOLBOX.tools, tool), toolsets=sets)
     async with page(tmp_path, box) as (pilot, app):

@@ -1,7 +1,7 @@
 """Triggers on the screen: listed among the jobs, told of when they fire, and kept after a
 resume."""
 
-from codeagent.core.triggers import Trigger, TriggerAdded, TriggerFired, TriggerStopped
+from codeagent.core.jobs import Trigger, TriggerAdded, TriggerFired, TriggerStopped
 from codeagent.tui.reduce import Reducer
 from codeagent.tui.state import UiState
 

@@ -11,8 +11,8 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
+from codeagent.core.changes import CommitRefused, Committed
 from codeagent.core.checkpoints import Node
-from codeagent.core.commits import CommitRefused, Committed
 from codeagent.core.errors import ContentChanged, OutsideWorkspace
 from codeagent.disk.repository import repository_of
 from codeagent.workspace.commits import GitCommitter
@@ -587,7 +587,7 @@ def test_from_a_folder_nothing_beside_it_is_committed_or_changed(repo: Repo) -> 
     here.git("add", "b.txt")
     (here.root / "a.txt").unlink()
     staged = repo.git("ls-files", "--stage", "a.txt")
-    assert here.committer().plan("x", (".",)).around == str(repo.root)
+    assert here.committer().plan("x", (".",)).work_tree == str(repo.root)
     assert [(change.kind, change.path) for change in here.commit(".").plan.changes] == [
         ("deleted", "a.txt"),
         ("modified", "b.txt"),

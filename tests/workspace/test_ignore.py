@@ -7,7 +7,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from codeagent.core.wildmatch import ignore_line, wildmatch
+from codeagent.core.patterns import ignore_line, wildmatch
 from codeagent.workspace.files import LocalWorkspace
 from codeagent.workspace.ignore import IgnoreTree
 from tests.effort import times

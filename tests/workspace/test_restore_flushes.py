@@ -1,6 +1,7 @@
 """A restore of many files flushes them together, before any has its name, and is still all or
 nothing."""
 
+import errno
 import os
 from pathlib import Path
 from types import SimpleNamespace
@@ -156,3 +157,15 @@ async def test_a_restore_of_many_files_that_fails_leaves_every_file_as_it_was(
         await checkpoints.restore(before, present=now)
     assert contents(root) == was
     assert not any(".codeagent-" in path for path in contents(root))
+
+
+async def test_restored_files_that_could_only_be_linked_leave_no_drafts(
+    root: Path, checkpoints: GitCheckpoints, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def missing(*arguments: object) -> None:
+        raise OSError(errno.ENOSYS, "Function not implemented")
+
+    before, now = await damaged(root, checkpoints)
+    monkeypatch.setattr(atomic, "rename_new", missing)
+    await checkpoints.restore(before, present=now)
+    assert len(contents(root)) == MANY

@@ -231,3 +231,9 @@ def test_hidden_characters_of_the_workspaces_instructions_are_escapes_and_their_
         ("AGENTS.md:2", "warning")
     ]
     workspace.close()
+
+
+def test_instructions_are_not_read_from_a_file_of_secrets_behind_a_link(tmp_path: Path) -> None:
+    (tmp_path / ".env").write_text("TOKEN=1")
+    (tmp_path / "AGENTS.md").symlink_to(".env")
+    assert load_instructions(LocalWorkspace(tmp_path)).text == ""

@@ -332,7 +332,7 @@ _NO_SUMMARY = "No summary of it could be written: read again what you need."
 
 
 @dataclass(frozen=True)
-class KeptFacts:
+class SummaryContext:
     """What stays beside the user's own messages and pins, one line for each."""
 
     todo: tuple[str, ...] = ()
@@ -343,7 +343,7 @@ class KeptFacts:
     """Those read or changed, with their state."""
 
 
-def note_of(facts: KeptFacts, summary: str) -> str:
+def note_of(facts: SummaryContext, summary: str) -> str:
     """Return the message that replaces what is left out; whatever is not codeagent's own sentence
     is quoted.
 

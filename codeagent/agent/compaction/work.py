@@ -4,18 +4,19 @@ read the summary."""
 import asyncio
 from collections.abc import Callable, Sequence
 from dataclasses import replace
-from functools import cached_property
+from functools import cached_property, partial
 from typing import TYPE_CHECKING, assert_never
 
-from codeagent.agent.compaction.facts import DetailsInContext, FileFacts
+from codeagent.agent.calls import kept_text
+from codeagent.agent.compaction.known_files import DetailsInContext, KnownFiles
 from codeagent.agent.compaction.plan import (
     Asking,
     Attempts,
     CompactionPlan,
     GrowingLength,
-    KeptFacts,
     NoSummary,
     NotCompacted,
+    SummaryContext,
     TokenGauge,
     length_of,
     make_cut,
@@ -97,15 +98,15 @@ class Compaction:
         self._spending = spending
         self._queue = queue
         self._line = history.line
-        self._pins = history.pins
-        self._questions = dict(history.questions)
-        self._files = FileFacts(environment.workspace, history.details)
+        self._pins = history.compactions.pins
+        self._questions = dict(history.compactions.questions)
+        self._files = KnownFiles(environment.workspace, history.details)
         self.in_context = DetailsInContext(history.details, environment.recall.forget)
         self._gauge = TokenGauge()
         self._length = GrowingLength()
         self._refused: dict[str, int] = {}
         """Characters of the smallest request that was refused as too long, by model."""
-        self._own_text_fills = history.own_text_fills
+        self._own_text_fills = history.compactions.own_text_fills
         """The user was told so: their next prompt sends it as a file."""
         self._attempts = Attempts()
         self._asked: str | None = None
@@ -275,7 +276,7 @@ class Compaction:
         return self._event(plan, cause, asking, await self._facts(asking.request.messages))(summary)
 
     def _event(
-        self, plan: CompactionPlan, cause: CompactionCause, asking: Asking, facts: KeptFacts
+        self, plan: CompactionPlan, cause: CompactionCause, asking: Asking, facts: SummaryContext
     ) -> Callable[[str], ContextCompacted | None]:
         """Return what makes the event of a summary; it returns None if the conversation would not
         become shorter."""
@@ -304,7 +305,9 @@ class Compaction:
         """Return the event that makes files of the user's longest texts; None if there are none."""
         from codeagent.agent.compaction.own_text import as_files  # most conversations fit
 
-        event = as_files(asking.request, cause, room, lambda text: self._saved("prompt", text))
+        event = as_files(
+            asking.request, cause, room, partial(kept_text, self._environment.outputs, "prompt")
+        )
         return None if event is None else measured(event, asking.request, self._gauge)
 
     def _window(self, asking: Asking) -> int | None:
@@ -438,8 +441,8 @@ class Compaction:
         )
         return wrong
 
-    async def _facts(self, messages: Sequence[Message]) -> KeptFacts:
-        return KeptFacts(
+    async def _facts(self, messages: Sequence[Message]) -> SummaryContext:
+        return SummaryContext(
             todo=tuple(map(str, self._environment.state.todo.items)),
             questions=open_questions(messages, self._questions),
             files=await asyncio.to_thread(self._files.lines),
@@ -449,14 +452,8 @@ class Compaction:
         """Keep the whole result where `output_read` finds it, unless it is there already."""
         text = text_of(message.content)
         if (handle := self._handle_of(text)) is None:
-            handle = self._saved(message.call_id, text)
+            handle = kept_text(self._environment.outputs, message.call_id, text)
         return PrunedResult(call_id=message.call_id, text=preview(text, handle, unseen=unseen))
-
-    def _saved(self, name: str, text: str) -> str:
-        sink = self._environment.outputs.create(name)
-        sink.write(text)
-        sink.close()
-        return sink.handle
 
     def _handle_of(self, text: str) -> str | None:
         """Return the handle of a result that was cut when it was made, checked: any text may name a

@@ -3,7 +3,7 @@ fails."""
 
 import asyncio
 import json
-from collections.abc import Awaitable, Callable, Iterator, Sequence
+from collections.abc import Awaitable, Callable, Iterable, Iterator
 from dataclasses import field, replace
 from fnmatch import fnmatchcase
 from typing import Any, Literal, TypeVar
@@ -12,6 +12,7 @@ from codeagent.core.compaction import CompactionCause
 from codeagent.core.dataclass import dataclass
 from codeagent.core.events import RunFinished
 from codeagent.core.messages import ToolCall
+from codeagent.core.policy import HookEvent
 from codeagent.core.sanitize import one_line
 from codeagent.core.tool import ToolResult
 
@@ -160,39 +161,35 @@ class Hooks:
         """Return the first denial, or the arguments as changed by the hooks; None if they are
         unchanged."""
         modified: Modify | None = None
-        for hook in self._for(call):
-            if hook.before_tool is None:
-                continue
+        for name, ask in _callbacks("before_tool", self._for(call)):
             try:
-                answer = await self._answer(hook.name, hook.before_tool, call)
+                answer = await self._answer(name, ask, call)
                 match answer:
                     case Allow() | True:
                         continue
                     case Modify(arguments):
-                        text = _as_json(hook.name, arguments)
+                        text = _as_json(name, arguments)
                         modified = Modify(json.loads(text))
                         call = replace(call, arguments=text)
                     case _:
-                        return _denial(hook.name, answer)
+                        return _denial(name, answer)
             except _HookFailed as failure:
                 return Deny(str(failure))
         return modified
 
     async def after_tool(self, call: ToolCall, result: ToolResult) -> None:
-        await self._tell([(hook.name, hook.after_tool) for hook in self._for(call)], call, result)
+        await self._tell("after_tool", self._for(call), call, result)
 
     async def before_update(self, call: ToolCall, text: str) -> bool:
         """False if a hook suppresses this one update; a failing hook suppresses it too."""
-        for hook in self._for(call):
-            if hook.before_update is None:
-                continue
+        for name, ask in _callbacks("before_update", self._for(call)):
             try:
-                answer = await self._answer(hook.name, hook.before_update, call, text)
+                answer = await self._answer(name, ask, call, text)
                 match answer:
                     case Allow() | True:
                         continue
                     case _:
-                        _denial(hook.name, answer)
+                        _denial(name, answer)
                         return False
             except _HookFailed as failure:
                 self.on_failure(str(failure))
@@ -200,42 +197,32 @@ class Hooks:
         return True
 
     async def after_update(self, call: ToolCall, text: str) -> None:
-        await self._tell([(hook.name, hook.after_update) for hook in self._for(call)], call, text)
+        await self._tell("after_update", self._for(call), call, text)
 
     async def prompt_submit(self, prompt: SubmittedPrompt) -> Deny | tuple[str, ...]:
         """Return the first denial, or the texts that the model reads after the prompt."""
-        return await self._judged(
-            [(hook.name, hook.prompt_submit) for hook in self.registered], prompt
-        )
+        return await self._judged("prompt_submit", prompt)
 
     async def compaction(self, planned: PlannedCompaction) -> Deny | tuple[str, ...]:
         """Return the first denial, or what the summary has to cover."""
-        return await self._judged(
-            [(hook.name, hook.compaction) for hook in self.registered], planned
-        )
+        return await self._judged("compaction", planned)
 
     async def run_finished(self, finished: RunFinished) -> None:
-        await self._tell([(hook.name, hook.run_finished) for hook in self.registered], finished)
+        await self._tell("run_finished", self.registered, finished)
 
     async def session_start(self, session: HookSession) -> None:
-        await self._tell([(hook.name, hook.session_start) for hook in self.registered], session)
+        await self._tell("session_start", self.registered, session)
 
     async def session_end(self, session: HookSession) -> None:
-        await self._tell([(hook.name, hook.session_end) for hook in self.registered], session)
+        await self._tell("session_end", self.registered, session)
 
     def _for(self, call: ToolCall) -> Iterator[Hook]:
         return (hook for hook in self.registered if fnmatchcase(call.name, hook.tools))
 
-    async def _judged(
-        self,
-        callbacks: Sequence[tuple[str, Callable[..., Awaitable[TextAnswer]] | None]],
-        subject: object,
-    ) -> Deny | tuple[str, ...]:
+    async def _judged(self, event: HookEvent, subject: object) -> Deny | tuple[str, ...]:
         """Return the first denial, or the texts that the hooks added."""
         added: list[str] = []
-        for name, callback in callbacks:
-            if callback is None:
-                continue
+        for name, callback in _callbacks(event, self.registered):
             try:
                 answer = await self._answer(name, callback, subject)
                 match answer:
@@ -249,14 +236,8 @@ class Hooks:
                 return Deny(str(failure))
         return tuple(text for text in added if text.strip())
 
-    async def _tell(
-        self,
-        callbacks: Sequence[tuple[str, Callable[..., Awaitable[None]] | None]],
-        *subjects: object,
-    ) -> None:
-        for name, callback in callbacks:
-            if callback is None:
-                continue
+    async def _tell(self, event: HookEvent, hooks: Iterable[Hook], *subjects: object) -> None:
+        for name, callback in _callbacks(event, hooks):
             try:
                 await self._answer(name, callback, *subjects)
             except _HookFailed as failure:
@@ -285,6 +266,15 @@ class Hooks:
             text = one_line(str(error), _LONGEST_REASON) or type(error).__name__
             raise _HookFailed(f"the hook {name} failed: {text}")
         return task.result()
+
+
+def _callbacks(
+    event: HookEvent, hooks: Iterable[Hook]
+) -> Iterator[tuple[str, Callable[..., Awaitable[Any]]]]:
+    """Yield name and callback of the hooks that are called at the event."""
+    for hook in hooks:
+        if (callback := getattr(hook, event)) is not None:
+            yield hook.name, callback
 
 
 def _denial(name: str, answer: object) -> Deny:

@@ -6,11 +6,12 @@ from collections.abc import Callable
 from dataclasses import replace
 from typing import Literal
 
+from codeagent.agent.calls import kept_text
 from codeagent.agent.jobs.work import CallWork, JobOutput, end_of
 from codeagent.core.events import JobFinished
 from codeagent.core.jobs import Job
+from codeagent.core.memory import OutputPage, OutputStore
 from codeagent.core.messages import text_of
-from codeagent.core.ports import OutputPage, OutputStore
 from codeagent.core.sanitize import one_line
 from codeagent.core.tool import ToolResult
 
@@ -150,14 +151,9 @@ class JobRun:
             return answer, None, printed
         if self._handle is not None or self.output.characters >= len(answer) // 2:
             return end_of(answer, TAIL), self._handle or self.output.handle, printed
-        return end_of(answer, TAIL), self._kept(answer), len(answer.splitlines())
-
-    def _kept(self, answer: str) -> str | None:
-        """Keep an answer that is more than what was printed, and return its handle."""
-        sink = self._outputs.create(self._job.call_id)
-        sink.write(answer)
-        sink.close()
-        return sink.handle
+        # The answer is more than what was printed.
+        handle = kept_text(self._outputs, self._job.call_id, answer)
+        return end_of(answer, TAIL), handle, len(answer.splitlines())
 
     def _print(self) -> None:
         self._printed()

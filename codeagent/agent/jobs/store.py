@@ -1,4 +1,4 @@
-"""The jobs of one session (the JobBook of `core.jobs`), and the ports that they listen on."""
+"""The jobs of one session (the SessionJobs of `core.jobs`), and the ports that they listen on."""
 
 import asyncio
 import time
@@ -13,9 +13,10 @@ from codeagent.core.dataclass import dataclass
 from codeagent.core.errors import CodeagentError
 from codeagent.core.events import JobFinished, JobStarted, ToolResultAdded
 from codeagent.core.jobs import EndedJob, Job
+from codeagent.core.memory import OutputPage, OutputStore
 from codeagent.core.notes import job_answer, job_note, told_by
 from codeagent.core.notices import JobListens
-from codeagent.core.ports import OutputPage, OutputStore, Sandbox
+from codeagent.core.ports import Sandbox
 from codeagent.core.sanitize import one_line
 from codeagent.tools.shell.run import readable
 
@@ -270,6 +271,8 @@ class Jobs:
     def answered(self, result: ToolResultAdded) -> None:
         """Take note of a call's result: if that tells the model of a job's end, the note is not
         needed."""
+        if not self._untold:
+            return
         told = told_by(result)
         if told is not None and (finished := self._untold.pop(told, None)) is not None:
             self._queue.drop_note(job_note(finished))

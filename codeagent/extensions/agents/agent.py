@@ -4,9 +4,9 @@ import json
 import re
 from collections.abc import Callable, Mapping, Sequence
 from itertools import accumulate
-from typing import Annotated, Any
+from typing import TYPE_CHECKING, Annotated, Any
 
-from codeagent.core.agents import AgentDefinition, Agents
+from codeagent.core.agents import AgentDefinition
 from codeagent.core.json_types import JsonValue
 from codeagent.core.policy import ApprovalKey
 from codeagent.core.ports import Workspace
@@ -22,8 +22,12 @@ from codeagent.core.tool import (
     ToolContext,
     ToolResult,
 )
+from codeagent.extensions.agents.children import Children
 from codeagent.tools.arguments import written
 from codeagent.tools.schema_check import faults_of, problems_of
+
+if TYPE_CHECKING:  # which starts agents
+    from codeagent.extensions.agents.children import Children
 
 _ABOUT = (
     "Give a task to an agent that knows only what task says; its last message is the result. output_format: words, or "
@@ -57,7 +61,7 @@ class AgentTool(Tool[AgentArgs]):
     starts_agents = True
 
     def __init__(
-        self, agents: Agents, only_reads: Callable[[AgentDefinition], bool] = lambda agent: False
+        self, agents: Children, only_reads: Callable[[AgentDefinition], bool] = lambda agent: False
     ) -> None:
         """`only_reads`: whether none of the agent's tools may change anything."""
         self._agents = agents

@@ -16,7 +16,7 @@ from codeagent.agent.limits import RunMeter
 from codeagent.agent.parts import ConversationPart, Host, Shared
 from codeagent.agent.permissions import NarrowedPermissions
 from codeagent.core.acts import Act, Stop
-from codeagent.core.agents import GENERAL, AgentDefinition, Check, Worktree
+from codeagent.core.agents import GENERAL, AgentDefinition, Check
 from codeagent.core.cancel import CancelToken
 from codeagent.core.dataclass import dataclass
 from codeagent.core.errors import CodeagentError, RunCancelled
@@ -28,8 +28,9 @@ from codeagent.core.tool import Failed, NotFound, Tool, ToolContext, ToolResult
 from codeagent.core.toolbox import ToolsInUse
 from codeagent.tools.faults import nearest_or_all
 
-if TYPE_CHECKING:  # most conversations run no group
+if TYPE_CHECKING:  # most conversations run no group, and copy no workspace
     from codeagent.extensions.agents.channels import Inbox
+    from codeagent.extensions.agents.worktrees import AgentWorktree
 
 MOST_DEEP = 1
 """Children have no tool that starts agents; if one had, this is how deep they could nest."""
@@ -123,7 +124,7 @@ class OpenedChild:
     agent: AgentHandle
     close: Callable[[], Awaitable[None]]
     """Ends the agent, and the sandbox of a worktree."""
-    worktree: Worktree | None = None
+    worktree: "AgentWorktree | None" = None
     """Removed by whoever opened the child, once it is closed."""
 
 
@@ -131,14 +132,8 @@ OpenChild = Callable[[AgentDefinition, Parent, Membership | None], Coroutine[Any
 """Raises CodeagentError, and then leaves nothing open."""
 
 
-async def _no_child(
-    definition: AgentDefinition, parent: Parent, membership: Membership | None
-) -> OpenedChild:
-    raise Failed("no agents can be started here")
-
-
 class Children(ConversationPart):
-    """The agents that the calls of one agent start (the Agents of `core.agents`).
+    """The agents that the calls of one agent start.
 
     Made before the tool that asks it; no child can be started until it is connected.
     """
@@ -146,7 +141,9 @@ class Children(ConversationPart):
     def __init__(self, depth: int = 0) -> None:
         """`depth`: how many agents are above the one whose children these are."""
         self.definitions: tuple[AgentDefinition, ...] = (GENERAL,)
-        self.open_child: OpenChild = _no_child
+        """Sorted by name, those from files first."""
+        self.open_child: OpenChild
+        """Set by whoever makes it."""
         self._depth = depth
         self._running: dict[str, AgentHandle] = {}
         self._tasks: set[asyncio.Task[ToolResult]] = set()
@@ -156,6 +153,12 @@ class Children(ConversationPart):
         self._turns = asyncio.Semaphore(host.environment.limits.max_concurrency)
 
     async def run(self, name: str, task: str, check: Check, context: ToolContext) -> ToolResult:
+        """Start a child, wait for its answer, and end it; it may repair an answer that fails the
+        check once.
+
+        Any other end is an error result. Raises NotFound for an unknown name, and Failed if no
+        child can be started.
+        """
         known = {one.name: one for one in self.definitions}
         if name not in known:
             raise NotFound(f"Agent not found: {name}{nearest_or_all(name, known)}")
@@ -208,7 +211,9 @@ class Children(ConversationPart):
 
                 result = await answer_of(child, definition.name, task, check, token)
             if opened.worktree is not None and not token.cancelled:
-                result = await _merged(opened.worktree, result, definition, parent, token, context)
+                result = await _merged(
+                    opened.worktree, result, definition, parent=parent, token=token, context=context
+                )
             return result
         finally:
             token.close()
@@ -257,7 +262,7 @@ class Children(ConversationPart):
 
 
 async def _merged(
-    worktree: Worktree,
+    worktree: "AgentWorktree",
     result: ToolResult,
     definition: AgentDefinition,
     parent: Parent,

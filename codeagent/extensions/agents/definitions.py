@@ -15,7 +15,7 @@ from codeagent.core.toolbox import ToolProblem
 from codeagent.core.yaml_text import Unreadable, YamlDocument, front_matter
 from codeagent.tools.files.fields import LimitFields, Tools, YamlSection
 from codeagent.tools.files.report import YamlReport, validated
-from codeagent.tools.folders import Loaded, ToolFile
+from codeagent.tools.folders import Loaded, LoaderNeeds, ToolFile
 
 _NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9_-]{0,63}")
 _LONGEST_DESCRIPTION = 1024
@@ -106,6 +106,11 @@ class AgentLoader:
         return Loaded(
             problems=report.problems, agents=() if agent is None or report.has_errors else (agent,)
         )
+
+
+def agent_loader(needs: LoaderNeeds) -> AgentLoader:
+    """Make the loader of a conversation, which needs nothing of it."""
+    return AgentLoader()
 
 
 def _agent(

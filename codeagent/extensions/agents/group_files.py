@@ -132,11 +132,11 @@ def _group(file: ToolFile, document: YamlDocument, report: YamlReport) -> Group 
         fields.name or file.path.stem,
         members,
         fields.channels,
-        tuple(dict.fromkeys(fields.start)),
-        fields.task,
-        _limits(fields.limits),
-        fields.most_messages,
-        max(fields.most_agents, len(members)),
+        start=tuple(dict.fromkeys(fields.start)),
+        task=fields.task,
+        limits=_limits(fields.limits),
+        most_messages=fields.most_messages,
+        most_agents=max(fields.most_agents, len(members)),
     )
 
 

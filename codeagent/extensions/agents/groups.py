@@ -14,20 +14,20 @@ from codeagent.agent.limits import Limits, RunMeter
 from codeagent.agent.parts import Host
 from codeagent.core.acts import RunGroup
 from codeagent.core.agents import AgentDefinition
-from codeagent.core.allow import AllowList
 from codeagent.core.cancel import CancelToken
 from codeagent.core.errors import CodeagentError, ConfigError, RunCancelled
 from codeagent.core.events import MessageAdded, RunReason
 from codeagent.core.groups import Group, GroupMember
 from codeagent.core.json_types import MAIN
 from codeagent.core.messages import AssistantMessage
+from codeagent.core.patterns import AllowList
 from codeagent.core.recipes import NAME
 from codeagent.core.runtime import AgentHandle
 from codeagent.core.tool import Failed, InvalidArgs, Tool
 from codeagent.extensions.agents.answers import Ended, run_child
 from codeagent.extensions.agents.channels import Hub, Inbox
 from codeagent.extensions.agents.children import Children, Membership
-from codeagent.extensions.agents.messages import AddAgent, ConnectAgent, CreateChannel
+from codeagent.extensions.agents.messages import AddAgent, AddAgentArgs, ConnectAgent, CreateChannel
 from codeagent.extensions.agents.part import AgentsPart
 from codeagent.tools.faults import nearest_or_all
 
@@ -117,14 +117,11 @@ class _Member:
 
     def told(self) -> str:
         """Return its end state, and what it said last."""
-        turns, calls = (
-            sum(run.finished.turns for run in self.runs),
-            sum(run.finished.calls for run in self.runs),
-        )
+        turns = sum(run.finished.turns for run in self.runs)
+        calls = sum(run.finished.calls for run in self.runs)
         counts = [_count(len(self.runs), "run"), _count(turns, "turn"), _count(calls, "call")]
-        counts += (
-            [f"{_count(self.inbox.waiting, 'message')} not read"] if self.inbox.waiting else []
-        )
+        if self.inbox.waiting:
+            counts.append(f"{_count(self.inbox.waiting, 'message')} not read")
         state = f"{self.name}: {self._state()} ({', '.join(counts)})"
         said = self.runs[-1].finished.text.strip() if self.runs else ""
         cut = f"{said[:_LONGEST_ANSWER]}\n[… {len(said) - _LONGEST_ANSWER} characters left out …]"
@@ -158,7 +155,7 @@ def _count(number: int, what: str) -> str:
 
 
 class GroupWork:
-    """What the run of a group works with (a `loop.Work`, and the Nodes of `core.groups`)."""
+    """What the run of a group works with (a `loop.Work`)."""
 
     def __init__(
         self,
@@ -210,15 +207,9 @@ class GroupWork:
         token.raise_if_cancelled()
         return self._reason()
 
-    async def add(
-        self,
-        adder: str,
-        name: str,
-        prompt: str,
-        task: str,
-        tools: Sequence[str] | None,
-        channels: Sequence[str],
-    ) -> None:
+    async def add(self, adder: str, args: AddAgentArgs) -> None:
+        """Add an agent with what its `adder` has. Raises Failed, InvalidArgs."""
+        name = args.name
         if len(self._members) >= self._group.most_agents:
             raise Failed(
                 f"the group has {len(self._members)} agents, which is its limit; no agent was added"
@@ -229,23 +220,24 @@ class GroupWork:
             or name in (*self._members, *self._hub.channels)
         ):
             raise InvalidArgs(f"{name[:64]!r} is taken or not a valid name; no agent was added")
-        for channel in channels:
+        for channel in args.channels:
             if channel not in self._hub.channels:
                 hint = nearest_or_all(channel, self._hub.channels)
                 raise InvalidArgs(f"there is no channel {channel[:64]!r}{hint}; no agent was added")
         above = self._members[adder].definition
-        definition = replace(above, name=name, prompt=prompt, tools=self._narrowed(above, tools))
+        definition = replace(
+            above, name=name, prompt=args.prompt, tools=self._narrowed(above, args.tools)
+        )
         try:
-            child = await self._open(
-                GroupMember(definition, channels=tuple(channels)), self._members[adder].meter
-            )
+            entry = GroupMember(definition, channels=args.channels)
+            child = await self._open(entry, self._members[adder].meter)
         except BaseException as error:  # a cancelled call must not leave half an agent
             del self._members[name]
             if isinstance(error, CodeagentError) and not isinstance(error, RunCancelled):
                 raise Failed(f"{error}; no agent was added") from error
             raise
         self._busy.add(name)
-        self._begin(self._members[name], child, task)
+        self._begin(self._members[name], child, args.task)
 
     def _narrowed(
         self, adder: AgentDefinition, tools: Sequence[str] | None
@@ -254,10 +246,8 @@ class GroupWork:
         have."""
         if tools is None:
             return adder.tools
-        allowed, there = (
-            AllowList().narrowed(adder.tools),
-            {tool.name for tool in self._children.lent()},
-        )
+        allowed = AllowList().narrowed(adder.tools)
+        there = {tool.name for tool in self._children.lent()}
         for name in tools:
             # A pattern may be wider than one that it matches: `rea*` matches `rea?`.
             exact = there if adder.tools is None else adder.tools if set(name) & set("*?") else None
@@ -270,12 +260,12 @@ class GroupWork:
     async def _open(self, entry: GroupMember, above: RunMeter) -> AgentHandle:
         """`above`: what the agent uses counts there, too. Raises CodeagentError."""
         member = self._members[entry.definition.name] = _Member(entry, self._hub, above)
-        rights: list[Tool[Any]] = [AddAgent(self, member.name)] if entry.may_add else []
+        rights: list[Tool[Any]] = (
+            [AddAgent(partial(self.add, member.name))] if entry.may_add else []
+        )
         if entry.may_connect:
-            rights += [
-                CreateChannel(self._hub, member.name),
-                ConnectAgent(self._hub, member.name, "auto"),
-            ]
+            rights.append(CreateChannel(self._hub, member.name))
+            rights.append(ConnectAgent(self._hub, member.name, "auto"))
         membership = Membership(member.inbox, self._role(member.name), tuple(rights))
         try:
             opening = self._children.member(
@@ -360,10 +350,8 @@ class GroupWork:
     def _tell(self) -> None:
         """Add up what the agents did, and report the end state of each."""
         runs = [run.finished for member in self._members.values() for run in member.runs]
-        self.meter.turns, self.meter.calls = (
-            sum(run.turns for run in runs),
-            sum(run.calls for run in runs),
-        )
+        self.meter.turns = sum(run.turns for run in runs)
+        self.meter.calls = sum(run.calls for run in runs)
         if not runs:
             return
         self.text = "\n\n".join(member.told() for member in self._members.values())

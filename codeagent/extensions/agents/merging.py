@@ -9,6 +9,7 @@ import asyncio
 import json
 from collections.abc import Sequence
 from dataclasses import replace
+from typing import TYPE_CHECKING
 
 from codeagent.agent.approvals import Approvals
 from codeagent.agent.checkpoints import WorkspaceLock
@@ -19,7 +20,6 @@ from codeagent.agent.permissions import Permissions, fingerprint
 from codeagent.changes.change_set import ChangeSet, diff_blocks, listing, named
 from codeagent.changes.diff import count
 from codeagent.changes.hunks import Answered
-from codeagent.core.agents import Worktree
 from codeagent.core.cancel import CancelToken
 from codeagent.core.changes import Change, digest
 from codeagent.core.checkpoints import Node
@@ -33,14 +33,18 @@ from codeagent.core.errors import (
     WorkspaceError,
 )
 from codeagent.core.json_types import JsonValue
+from codeagent.core.memory import OutputStore
 from codeagent.core.messages import ErrorInfo, ErrorKind, ToolCall, text_of
 from codeagent.core.paths import secret_reason
 from codeagent.core.policy import SAID_NO, ApprovalKey, Verdict
-from codeagent.core.ports import OutputStore, Workspace
+from codeagent.core.ports import Workspace
 from codeagent.core.sanitize import on_one_line, spelled
 from codeagent.core.tool import Cancelled, Failed, Preview, ToolContext, ToolResult
 from codeagent.tools.changes import file_node
 from codeagent.tools.edit.accepted import land_all
+
+if TYPE_CHECKING:  # whoever made the worktree has imported it
+    from codeagent.extensions.agents.worktrees import AgentWorktree
 
 _WRITE = "write"
 """The tool whose rules and hooks decide what is taken, together with the rules that deny or ask
@@ -93,7 +97,7 @@ class Merge:
         """Paths that were not taken, each with the reason."""
         self._handle = ""
 
-    async def carry_out(self, worktree: Worktree, result: ToolResult) -> ToolResult:
+    async def carry_out(self, worktree: "AgentWorktree", result: ToolResult) -> ToolResult:
         """Take what is allowed; return the child's result, with what became of its changes.
 
         Nothing of a failed child is offered. Raises Cancelled, which names the diff, if the
@@ -134,7 +138,7 @@ class Merge:
             return f"{_NOTHING_TAKEN}.", "denied" if self._changes else "failed"
         return f"Taken into the workspace: {', '.join(map(listing, self._taken))}.", None
 
-    async def _read(self, worktree: Worktree) -> None:
+    async def _read(self, worktree: "AgentWorktree") -> None:
         """Read all changes: keep the whole diff, and sort what can be offered. Raises
         CheckpointError."""
         paths = await worktree.changed()
@@ -159,7 +163,8 @@ class Merge:
         finally:
             sink.close()
         if len(paths) > _MOST_FILES or size > _MOST_BYTES:
-            self._changes, self._conflicts = [], []
+            self._changes = []
+            self._conflicts = []
             self._left = [f"{count(len(paths), 'file')} (too much to be offered)"]
 
     def _take_in(self, file: Change[Node]) -> None:
@@ -236,8 +241,8 @@ class Merge:
         if not self._to.hooks.may_modify(_WRITE):
             return ""
         arguments = {"path": spelled(change.path)}
-        if change.after is not None and diff_blocks(change):
-            arguments["content"] = _texts(change)[1]
+        if change.after is not None and change.texts is not None and diff_blocks(change):
+            arguments["content"] = change.texts[1]
         call = ToolCall(id=self._context.call_id, name=_WRITE, arguments=json.dumps(arguments))
         match await self._token.guard(self._to.hooks.before_tool(call)):
             case Deny(reason):
@@ -394,11 +399,6 @@ def _preview(change: Change[Node]) -> Preview:
     return Preview(path, (said,), base=ChangeSet((change,)).binding)
 
 
-def _texts(change: Change[Node]) -> tuple[str, str]:
-    assert change.texts is not None
-    return change.texts
-
-
 def _bytes(node: Node | None) -> bytes | None:
     return None if node is None else node.data
 
@@ -409,7 +409,7 @@ def _present(workspace: Workspace, path: str) -> Node | None:
     Raises WorkspaceError, also if the path leads through a link: a child's changes never do. Raises
     OSError.
     """
-    if workspace.resolve(path) != path:
+    if workspace.resolve(path, reading=False) != path:
         raise NotAFile(f"{path} leads through a link")
     try:
         with workspace.open(path) as file:

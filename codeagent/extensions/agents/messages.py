@@ -1,13 +1,12 @@
 """The tools over messages between agents: send one, watch a channel, add one, connect another agent
 to it, list who can be written to; and the one that adds an agent to a group."""
 
-from collections.abc import Callable
+from collections.abc import Awaitable, Callable
 from typing import Annotated, Any
 
 from codeagent.core.channels import ChannelKind, Post
 from codeagent.core.deferred import Field
 from codeagent.core.display import TextBlock
-from codeagent.core.groups import Nodes
 from codeagent.core.json_types import MAIN, JsonValue
 from codeagent.core.policy import ApprovalKey, Permission
 from codeagent.core.sanitize import one_line
@@ -240,9 +239,10 @@ class AddAgent(Tool[AddAgentArgs]):
     permission = "auto"
     effect = "nothing"
 
-    def __init__(self, nodes: Nodes, adder: str) -> None:
-        self._nodes = nodes
-        self._adder = adder
+    def __init__(self, add: Callable[[AddAgentArgs], Awaitable[None]]) -> None:
+        """`add` adds the agent to the group, for the one that has the tool. Raises Failed,
+        InvalidArgs."""
+        self._add = add
 
     def approval_key(self, args: AddAgentArgs) -> ApprovalKey:
         return ApprovalKey(kind="text", parts=(args.name,))
@@ -251,9 +251,7 @@ class AddAgent(Tool[AddAgentArgs]):
         return f"{args.name}: {one_line(args.task, _WIDTH)}"
 
     async def run(self, args: AddAgentArgs, ctx: ToolContext) -> ToolResult:
-        await self._nodes.add(
-            self._adder, args.name, args.prompt, args.task, args.tools, args.channels
-        )
+        await self._add(args)
         return ToolResult.from_text(
             f"{args.name} was added and has begun.", details={"agent": args.name}
         )

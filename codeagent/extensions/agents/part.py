@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Any
 
 from codeagent.agent.parts import Assembled, ConversationPart, Host, Opening
 from codeagent.core.acts import Act
-from codeagent.core.allow import AllowList
+from codeagent.core.patterns import AllowList
 from codeagent.core.tool import Failed, Tool, ToolError
 from codeagent.extensions.agents import EXTENSION
 from codeagent.session.fold import created_channels, watched_channels
@@ -31,7 +31,7 @@ class AgentsPart(ConversationPart):
         """`inbox` is that of the conversation's agent; None if no agent can write to another."""
         self._inbox = inbox
         self._host: Host | None = None
-        self._assembly: Assembled | None = None
+        self._assembly: Callable[[], Assembled] | None = None
         self._children: Children | None = None
         self._known: tuple[AgentDefinition, ...] = ()
         self._tools: tuple[Tool[Any], ...] = ()
@@ -51,14 +51,14 @@ class AgentsPart(ConversationPart):
     async def _open_child(
         self, definition: "AgentDefinition", parent: "Parent", membership: "Membership | None"
     ) -> "OpenedChild":
-        from codeagent.extensions.agents.opener import child_opener  # once one is started
+        from codeagent.extensions.agents.opener import ChildOpener  # once one is started
 
         if self._assembly is None:
             raise Failed("no agents can be started here")
-        opener = child_opener(self._assembly, self._inbox)
+        opener = ChildOpener(self._assembly(), self._inbox)
         return await opener.open(definition, parent, membership)
 
-    def assembled(self, assembly: Assembled) -> None:
+    def assembled(self, catalog: ToolCatalog, assembly: Callable[[], Assembled]) -> None:
         self._assembly = assembly
 
     def tools(self, catalog: ToolCatalog) -> tuple[Tool[Any], ...]:

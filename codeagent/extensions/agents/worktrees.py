@@ -35,7 +35,7 @@ _AHEAD = 4 << 20
 
 
 class AgentWorktree:
-    """One worktree (the Worktree of `core.agents`); `remove` it."""
+    """The copy of the workspace that one agent works in; `remove` it."""
 
     def __init__(self, folder: "_Folder", store: GitCheckpoints, begun: Snapshot, git: str) -> None:
         """`git`: see the attribute."""
@@ -55,9 +55,11 @@ class AgentWorktree:
 
     @property
     def left_out(self) -> tuple[str, ...]:
+        """What `changed` could not compare, a phrase each, as in `Snapshot.left_out`."""
         return tuple(phrase for phrase in self._now.left_out if phrase not in self._begun.left_out)
 
     async def changed(self) -> tuple[str, ...]:
+        """Return the paths that were changed in it, in order. Raises CheckpointError."""
         self._now = await self._store.take()
         self._ahead.clear()
         self._changed = tuple(
@@ -66,6 +68,8 @@ class AgentWorktree:
         return self._changed
 
     async def file(self, path: str) -> Change[Node]:
+        """Return the change of one of these files since the worktree was made, as it was when
+        `changed` looked. Raises CheckpointError."""
         if path not in self._ahead:
             paths = self._changed[self._changed.index(path) :]
             nodes = await self._store.nodes((self._begun.id, self._now.id), paths, _AHEAD)
@@ -76,6 +80,7 @@ class AgentWorktree:
         return self._ahead.pop(path)
 
     async def remove(self) -> None:
+        """Remove it from the disk; idempotent."""
         await _completed(self._folder.remove)
 
 

@@ -64,7 +64,7 @@ change or delete it. A new file, or a new name, must not exist yet. If one part 
         patches = parse_patch(args.patch)
         used: set[str] = set()
         for path in paths_of(patches):
-            resolved = ctx.workspace.resolve(path)
+            resolved = ctx.workspace.resolve(path, reading=False)
             if resolved in used:
                 raise InvalidArgs(
                     f"the patch names {spelled(path)} twice; put all its changes under one name"
@@ -127,7 +127,7 @@ change or delete it. A new file, or a new name, must not exist yet. If one part 
     def _itself(self, path: str, ctx: ToolContext) -> tuple[str, Node]:
         """Return the path of a file, and the file. Raises MissingPath, or Failed if the path goes
         through a link."""
-        resolved = ctx.workspace.resolve(path)
+        resolved = ctx.workspace.resolve(path, reading=False)
         if resolved != ctx.workspace.relative(path):
             raise Failed(
                 f"{spelled(path)} leads through a link to {resolved}; name that, or remove the link with a command"
@@ -139,7 +139,7 @@ change or delete it. A new file, or a new name, must not exist yet. If one part 
 
     def _free(self, path: str, ctx: ToolContext) -> str:
         """Return the path of a file that does not exist yet. Raises Failed, WorkspaceError."""
-        resolved = ctx.workspace.resolve(path)
+        resolved = ctx.workspace.resolve(path, reading=False)
         try:
             ctx.workspace.stat(resolved)
         except MissingPath:

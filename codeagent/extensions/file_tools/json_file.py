@@ -8,14 +8,12 @@ from functools import partial
 from typing import Annotated, Self
 
 from codeagent.changes.diff import diff_block
-from codeagent.changes.keys import path_key
 from codeagent.core.deferred import AfterValidator, Field, model_validator
 from codeagent.core.json_types import JsonValue
-from codeagent.core.policy import ApprovalKey
 from codeagent.core.ports import Workspace
 from codeagent.core.sanitize import spelled
 from codeagent.core.text_files import NotText, Splice, TextFile, read_text, shown
-from codeagent.core.tool import Access, Failed, NotFound, Preview, Tool, ToolContext, ToolResult
+from codeagent.core.tool import Access, Failed, NotFound, Preview, ToolContext, ToolResult
 from codeagent.extensions.file_tools.json_text import (
     JsonText,
     Member,
@@ -25,12 +23,11 @@ from codeagent.extensions.file_tools.json_text import (
     pointer,
 )
 from codeagent.tools.arguments import Count
-from codeagent.tools.changes import ChangeTool, PathArgs, whole_file
+from codeagent.tools.changes import ChangeTool, PathArgs, ReadingTool, whole_file
 from codeagent.tools.edit.accepted import change_set
 from codeagent.tools.edit.reads import Lines, ReadTracker, line_of, text_lines
 from codeagent.tools.edit.replacing import Edited, Replacing
 from codeagent.tools.paging import fitting, shortened
-from codeagent.tools.shell.rules import refuse_hidden_secret
 
 _MOST_CHARACTERS = 16_000
 _MOST_MEMBERS = 200
@@ -68,7 +65,7 @@ class JsonWriteArgs(PathArgs):
         return self
 
 
-class JsonRead(Tool[JsonReadArgs]):
+class JsonRead(ReadingTool[JsonReadArgs]):
     name = "json_read"
     label = "Read JSON"
     description = (
@@ -76,26 +73,19 @@ class JsonRead(Tool[JsonReadArgs]):
         "listed entry by entry, from the entry number offset on."
     )
     Args = JsonReadArgs
-    permission = "auto"
-    concurrency = "shared"
-    effect = "nothing"
 
     def __init__(self, workspace: Workspace, reads: ReadTracker) -> None:
-        self._workspace = workspace
+        super().__init__(workspace)
         self._reads = reads
 
     def access(self, args: JsonReadArgs, workspace: Workspace) -> Access:
         return Access("shared", workspace.key(args.path))
-
-    def approval_key(self, args: JsonReadArgs) -> ApprovalKey:
-        return path_key(self._workspace, args.path, reading=True)
 
     def target(self, args: JsonReadArgs) -> str:
         return f"{spelled(args.path)} {args.at}".rstrip()
 
     async def run(self, args: JsonReadArgs, ctx: ToolContext) -> ToolResult:
         path = ctx.workspace.resolve(args.path)
-        refuse_hidden_secret(args.path, path)
         return await asyncio.to_thread(self._read, path, args, ctx.workspace)
 
     def _read(self, path: str, args: JsonReadArgs, workspace: Workspace) -> ToolResult:

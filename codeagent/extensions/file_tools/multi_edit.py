@@ -49,7 +49,7 @@ class MultiEdit(ChangeSetTool[MultiEditArgs]):
     def _edits(self, args: MultiEditArgs, ctx: ToolContext, *, again: bool) -> Sequence[Edited]:
         works: dict[str, Replacing] = {}
         for number, edit in enumerate(args.edits, start=1):
-            path = ctx.workspace.resolve(edit.path)
+            path = ctx.workspace.resolve(edit.path, reading=False)
             if path not in works:
                 works[path] = self._replacing(
                     edit.path, ctx, again=again, makes=not edit.old_string

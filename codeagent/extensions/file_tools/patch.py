@@ -280,7 +280,7 @@ def _splices(text: str, chunk: Chunk, at: int) -> Iterator[Splice]:
                 added.append(line)
             case _:
                 if removed or added:
-                    yield _splice(text, rows, starts, at, removed, added)
+                    yield _splice(text, rows, starts, at=at, removed=removed, added=added)
                 at += removed + 1
                 removed, added = 0, []
 

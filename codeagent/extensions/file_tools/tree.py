@@ -2,14 +2,12 @@
 
 from typing import Annotated
 
-from codeagent.changes.keys import path_key
 from codeagent.core.deferred import Field
-from codeagent.core.policy import ApprovalKey
-from codeagent.core.ports import Workspace
+from codeagent.core.patterns import ignore_line
 from codeagent.core.sanitize import spelled
-from codeagent.core.tool import InvalidArgs, Tool, ToolArgs, ToolContext, ToolResult
-from codeagent.core.wildmatch import ignore_line
+from codeagent.core.tool import InvalidArgs, ToolContext, ToolResult
 from codeagent.tools.arguments import DEEPEST, Count, PathText
+from codeagent.tools.changes import PathArgs, ReadingTool
 from codeagent.tools.walk import TreeWalk
 
 _MOST_LINES = 2000
@@ -17,7 +15,7 @@ _MOST_IN_ONE = 300
 _DEPTH = 8
 
 
-class _FolderArgs(ToolArgs):
+class _FolderArgs(PathArgs):
     path: PathText = "."
 
 
@@ -30,7 +28,7 @@ class TreeArgs(_FolderArgs):
     folders: bool = False
 
 
-class Glob(Tool[GlobArgs]):
+class Glob(ReadingTool[GlobArgs]):
     name = "glob"
     label = "Glob"
     description = (
@@ -38,15 +36,6 @@ class Glob(Tool[GlobArgs]):
         "!*_pb2.py leaves some out. Ignored files are not looked at."
     )
     Args = GlobArgs
-    permission = "auto"
-    concurrency = "shared"
-    effect = "nothing"
-
-    def __init__(self, workspace: Workspace) -> None:
-        self._workspace = workspace
-
-    def approval_key(self, args: GlobArgs) -> ApprovalKey:
-        return path_key(self._workspace, args.path, reading=True)
 
     def target(self, args: GlobArgs) -> str:
         return f"{spelled(args.path)} {' '.join(args.patterns)}"
@@ -59,20 +48,18 @@ class Glob(Tool[GlobArgs]):
                 f"{empty!r} is not a pattern; write one such as *.py or src/**/test_*"
             )
         found = tuple(glob for _, glob in globs if glob is not None)
-        ignores = ctx.workspace.ignores()
         walk = TreeWalk(
             ctx.workspace,
-            ignores,
             ctx.cancel,
             DEEPEST,
             found,
-            denied=ctx.denied,
+            denied=ctx.reading.denied,
             most_lines=_MOST_LINES,
         )
-        return await walk.result(ctx.workspace.resolve(args.path))
+        return await walk.result(ctx.workspace.resolve(args.path, reading=False))
 
 
-class Tree(Tool[TreeArgs]):
+class Tree(ReadingTool[TreeArgs]):
     name = "tree"
     label = "Tree"
     description = (
@@ -80,25 +67,15 @@ class Tree(Tool[TreeArgs]):
         "directories, each with the number of files below it."
     )
     Args = TreeArgs
-    permission = "auto"
-    concurrency = "shared"
-    effect = "nothing"
-
-    def __init__(self, workspace: Workspace) -> None:
-        self._workspace = workspace
-
-    def approval_key(self, args: TreeArgs) -> ApprovalKey:
-        return path_key(self._workspace, args.path, reading=True)
 
     async def run(self, args: TreeArgs, ctx: ToolContext) -> ToolResult:
         walk = TreeWalk(
             ctx.workspace,
-            ctx.workspace.ignores(),
             ctx.cancel,
             args.depth,
             only_folders=args.folders,
-            denied=ctx.denied,
+            denied=ctx.reading.denied,
             most_lines=_MOST_LINES,
             most_in_one=_MOST_IN_ONE,
         )
-        return await walk.result(ctx.workspace.resolve(args.path))
+        return await walk.result(ctx.workspace.resolve(args.path, reading=False))

@@ -5,7 +5,7 @@ import argparse
 from pathlib import Path
 
 from codeagent.commands.arguments import add_cwd, workspace_of
-from codeagent.config.paths import config_dir
+from codeagent.config.local_environment import config_dir
 from codeagent.core.extension import Finding
 from codeagent.extensions.images.plan import RepositoryImages
 from codeagent.sandbox.described_image import summary_lines

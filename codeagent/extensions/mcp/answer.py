@@ -5,9 +5,10 @@ import base64
 import binascii
 import json
 from collections.abc import Callable, Iterable, Iterator, Mapping
+from itertools import groupby
 from typing import Any
 
-from codeagent.core.messages import ContentPart, ImagePart, TextPart
+from codeagent.core.messages import ContentPart, ImagePart, TextPart, text_of
 from codeagent.core.sanitize import one_line, visible
 from codeagent.core.tool import Failed, ToolResult
 
@@ -48,17 +49,9 @@ def result_of(
 
 def _joined(parts: Iterable[ContentPart]) -> Iterator[ContentPart]:
     """Join consecutive texts."""
-    text: list[str] = []
-    for part in parts:
-        if isinstance(part, TextPart):
-            text.append(part.text)
-            continue
-        if text:
-            yield TextPart(text="\n".join(text))
-            text.clear()
-        yield part
-    if text:
-        yield TextPart(text="\n".join(text))
+    for is_text, found in groupby(parts, lambda part: isinstance(part, TextPart)):
+        joined = tuple(found)
+        yield from (TextPart(text=text_of(joined)),) if is_text else joined
 
 
 def _parts(server: str, blocks: Iterable[Mapping[str, Any]]) -> Iterator[ContentPart]:

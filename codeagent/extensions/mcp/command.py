@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any
 from codeagent.commands.actions import OwnAction, add_actions, run_added
 from codeagent.commands.arguments import add_cwd, duration, print_json, say, workspace_of
 from codeagent.config.keys import KeyStore
-from codeagent.config.paths import config_dir
+from codeagent.config.local_environment import config_dir
 from codeagent.core.errors import ConfigError
 from codeagent.core.sanitize import one_line, visible
 from codeagent.extensions.mcp import PROJECT_FILE
@@ -224,13 +224,9 @@ def _lines(entries: Sequence[ServerEntry]) -> list[str]:
             f"{entry.config.name:<{widest}}{entry.transport:<7}{_FROM[entry.place]:<9}{state}"
         )
         said = (entry.shown, *(detail for detail in entry.details if detail != "disabled"))
-        lines += [f"{'':<{widest}}{_whole_line(text)}" for text in said]
+        # Each is one line, which the terminal wraps.
+        lines += [f"{'':<{widest}}{visible(text)}".replace("\n", "␊") for text in said]
     return lines
-
-
-def _whole_line(text: str) -> str:
-    """Return the whole text as one line, which the terminal wraps."""
-    return visible(text).replace("\n", "␊")
 
 
 def _state(entry: ServerEntry) -> str:
@@ -268,17 +264,10 @@ def _entry(args: argparse.Namespace) -> dict[str, Any]:
     is_url = "://" in first
     if is_url and rest:
         raise ConfigError("a URL takes no arguments; nothing was added")
-    wrong = ("--env", "--host", "--machine", "--write") if is_url else ("--header", "--client-id")
-    given = {
-        "--env": args.env,
-        "--host": args.host,
-        "--machine": args.machine,
-        "--header": args.header,
-    }
-    given |= {"--write": args.write, "--client-id": args.client_id}
-    if unfit := next((flag for flag in wrong if given[flag]), None):
+    wrong = ("env", "host", "machine", "write") if is_url else ("header", "client_id")
+    if unfit := next((flag for flag in wrong if getattr(args, flag)), None):
         kind = "a command" if is_url else "a URL"
-        raise ConfigError(f"{unfit} is for {kind}; nothing was added")
+        raise ConfigError(f"--{unfit.replace('_', '-')} is for {kind}; nothing was added")
     if args.machine and args.write:
         raise ConfigError(
             "--write is for the sandbox, and with --machine it has your rights anyway; nothing was added"

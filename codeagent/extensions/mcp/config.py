@@ -2,10 +2,11 @@
 
 import hashlib
 import re
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from dataclasses import field
+from difflib import unified_diff
 from types import MappingProxyType
-from typing import Literal, Protocol
+from typing import Literal
 
 from codeagent.core.dataclass import dataclass
 from codeagent.core.display import DiffBlock
@@ -96,7 +97,7 @@ class WantedVariable:
 
 
 @dataclass(frozen=True)
-class ServerFacts:
+class ServerStatus:
     """One configured server, as the user sees it."""
 
     name: str
@@ -126,23 +127,18 @@ class ServerFacts:
         return (self.shown, *self.details)
 
 
+def diff_lines(diff: DiffBlock) -> Iterator[str]:
+    """Yield what waits for the user's consent, beside what they agreed to."""
+    names = (f"{diff.path} as you agreed to it", f"{diff.path} as it is now")
+    return unified_diff(diff.before.splitlines(), diff.after.splitlines(), *names, lineterm="")
+
+
 class ListedServers:
     """The servers of one conversation, as its page sees them."""
 
-    def list(self) -> tuple[ServerFacts, ...]:
+    def list(self) -> tuple[ServerStatus, ...]:
         """Return what is configured, and how each is doing."""
         return ()
-
-
-class SecretStore(Protocol):
-    """Keeps the tokens of logins for later sessions; methods may block, and raise ConfigError."""
-
-    def find(self, variable: str) -> str | None: ...
-
-    def keep_secret(self, variable: str, value: str) -> str:
-        """Save it; return where it is kept, as a phrase."""
-
-    def forget(self, variable: str) -> None: ...
 
 
 def login_name(config: ServerConfig) -> str:

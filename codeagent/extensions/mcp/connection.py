@@ -111,35 +111,22 @@ class Connection:
         """Return all pages of `tools/list`, as the server sent them; empty if it never said that it
         has tools."""
         try:
-            return await self._pages("tools")
+            return await self.pages("tools")
         except ServerError as error:
             capabilities = self.session.server_capabilities
             if error.lost or capabilities is None or capabilities.tools is not None:
                 raise
             return []
 
-    async def prompts(self) -> list[Any]:
-        """Return all pages of `prompts/list`, as the server sent them."""
-        return await self._pages("prompts")
-
-    async def resources(self) -> list[Any]:
-        """Return all pages of `resources/list`, as the server sent them."""
-        return await self._pages("resources")
-
-    async def read_resource(self, uri: str) -> dict[str, Any]:
-        return await self._request("resources/read", {"uri": uri})
-
-    async def get_prompt(self, name: str, arguments: Mapping[str, str]) -> dict[str, Any]:
-        return await self._request("prompts/get", {"name": name, "arguments": dict(arguments)})
-
-    async def _pages(self, kind: str) -> list[Any]:
+    async def pages(self, kind: str) -> list[Any]:
+        """Return all pages of `KIND/list`, as the server sent them."""
         found: list[Any] = []
         cursors: set[object] = set()
         cursor: object = None
         size = 0
         while cursor not in cursors and len(cursors) < _MOST_PAGES:
             cursors.add(cursor)
-            page = await self._request(f"{kind}/list", {} if cursor is None else {"cursor": cursor})
+            page = await self.request(f"{kind}/list", {} if cursor is None else {"cursor": cursor})
             listed = page.get(kind)
             if not isinstance(listed, list):
                 raise ServerError(f"its list of {kind} breaks the protocol")
@@ -157,12 +144,12 @@ class Connection:
     ) -> dict[str, Any]:
         """Call a tool; return its result as the server sent it. If the caller is cancelled, the
         server is told."""
-        return await self._request(
+        return await self.request(
             "tools/call", {"name": name, "arguments": dict(arguments)}, on_progress
         )
 
-    async def _request(
-        self, method: str, params: dict[str, Any], on_progress: ProgressFnT | None = None
+    async def request(
+        self, method: str, params: Mapping[str, Any], on_progress: ProgressFnT | None = None
     ) -> dict[str, Any]:
         """Send a request past the SDK's own checks, with which one tool that breaks a rule would
         cost all of them.

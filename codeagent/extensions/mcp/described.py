@@ -9,7 +9,7 @@ from codeagent.extensions.mcp.config import ServerConfig
 
 
 class DescribedServer:
-    """The part of `server_tool.CallsServer` that follows from the configuration alone."""
+    """A server as its configuration describes it."""
 
     def __init__(self, config: ServerConfig) -> None:
         self._config = config
@@ -19,11 +19,8 @@ class DescribedServer:
         return self._config.name
 
     @property
-    def server(self) -> str:
-        return self._config.name
-
-    @property
     def where(self) -> str:
+        """Where calls go, as a phrase."""
         if self._config.url:
             return f"at {one_line(self._config.url.partition('?')[0], 200)}"
         return (
@@ -34,21 +31,25 @@ class DescribedServer:
 
     @property
     def sensitive(self) -> str:
+        """Why its calls are asked about in every mode, as a phrase; empty if a mode may answer for
+        the user."""
         config = self._config
         holds = [*config.env, *config.headers, *(["a login"] if config.client is not None else [])]
         on_machine = not config.url and config.where == "machine"
-        phrases = (
-            f"network access to {self.hosts[0]}"
-            if self.hosts and not is_loopback(self.hosts[-1])
-            else "",
-            f"it may reach {', '.join(config.hosts)}" if config.hosts else "",
-            f"it holds {', '.join(holds)}" if holds else "",
-            "it runs on this machine, outside the sandbox" if on_machine else "",
-        )
-        return one_line("; ".join(filter(None, phrases)), 300)
+        phrases = []
+        if self.hosts and not is_loopback(self.hosts[-1]):
+            phrases.append(f"network access to {self.hosts[0]}")
+        if config.hosts:
+            phrases.append(f"it may reach {', '.join(config.hosts)}")
+        if holds:
+            phrases.append(f"it holds {', '.join(holds)}")
+        if on_machine:
+            phrases.append("it runs on this machine, outside the sandbox")
+        return one_line("; ".join(phrases), 300)
 
     @property
     def hosts(self) -> tuple[str, ...]:
+        """The host that its calls go to, with and without its port; empty if it is a program."""
         parts = urlsplit(self._config.url)
         return (
             tuple(dict.fromkeys((parts.netloc.rpartition("@")[2], parts.hostname or "")))
@@ -58,15 +59,16 @@ class DescribedServer:
 
     @property
     def may_write(self) -> bool:
-        """Implement `server_tool.CallsServer`: whether it could change the workspace, in a mode
-        other than plan."""
+        """Whether it could change the workspace, in a mode other than plan: only a server in the
+        sandbox can be kept from it."""
         return bool(self._config.url) or self._config.where == "machine" or self._config.write
 
     @property
     def runs_here(self) -> bool:
-        """Implement `server_tool.CallsServer`."""
+        """Whether its program runs in the sandbox or on this machine."""
         return not self._config.url
 
     @property
     def seconds(self) -> float:
+        """How long a call may take."""
         return self._config.timeout

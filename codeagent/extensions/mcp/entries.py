@@ -3,8 +3,7 @@ wrong with them."""
 
 import json
 import re
-from collections.abc import Callable
-from dataclasses import field
+from collections.abc import Callable, Iterator, Mapping
 from types import MappingProxyType
 from typing import Annotated, Any
 from urllib.parse import urlsplit
@@ -13,8 +12,8 @@ from pydantic import AliasChoices, BaseModel, BeforeValidator, ConfigDict, Field
 
 from codeagent.config.extensions import built_in_sets
 from codeagent.config.toml_lines import line_of_text
+from codeagent.core.budget import as_seconds
 from codeagent.core.dataclass import dataclass
-from codeagent.core.durations import as_seconds
 from codeagent.core.errors import ConfigError
 from codeagent.core.hosts import HostRule
 from codeagent.core.sanitize import one_line
@@ -89,7 +88,7 @@ class ServerList:
     """What one file says."""
 
     entries: tuple[ServerEntry, ...] = ()
-    problems: tuple[ToolProblem, ...] = field(default=())
+    problems: tuple[ToolProblem, ...] = ()
 
 
 def parse_servers(raw: bytes, shown: str, place: Origin) -> ServerList:
@@ -178,26 +177,34 @@ def _parsed(
         key, text = wrong
         return None, [ToolProblem(at(*((key,) if key in given else ())), text)]
     problems = [
-        ToolProblem(at(key), "not used by codeagent", "warning") for key in entry.model_extra or ()
+        ToolProblem(at(*keys), why, "warning") for keys, why in _unused(entry, given, place)
     ]
-    if entry.oauth.client is None and "oauth" in given:
-        problems.append(ToolProblem(at("oauth"), "not used without clientId", "warning"))
-    else:
-        extra = entry.oauth.model_extra or ()
-        problems += [
-            ToolProblem(at("oauth", key), "not used by codeagent", "warning") for key in extra
-        ]
-    if place == "project" and entry.where == "machine":
-        text = "a project cannot choose this, so it runs in the sandbox; codeagent mcp add --machine is for your own"
-        problems.append(ToolProblem(at("where"), text, "warning"))
-    if place == "project" and entry.write:
-        text = "a project cannot choose this, so it may only read; codeagent mcp add --write is for your own"
-        problems.append(ToolProblem(at("write"), text, "warning"))
-    elif entry.write and (entry.url or entry.where == "machine"):
-        problems.append(
-            ToolProblem(at("write"), "not used: it is for a server in the sandbox", "warning")
-        )
     return _server_entry(name, entry, shown, place), problems
+
+
+def _unused(
+    entry: _Entry, given: Mapping[str, object], place: Origin
+) -> Iterator[tuple[tuple[str, ...], str]]:
+    """Yield the keys that have no effect, and why."""
+    for key in entry.model_extra or ():
+        yield (key,), "not used by codeagent"
+    if entry.oauth.client is None and "oauth" in given:
+        yield ("oauth",), "not used without clientId"
+    else:
+        for key in entry.oauth.model_extra or ():
+            yield ("oauth", key), "not used by codeagent"
+    if place == "project" and entry.where == "machine":
+        yield (
+            ("where",),
+            "a project cannot choose this, so it runs in the sandbox; codeagent mcp add --machine is for your own",
+        )
+    if place == "project" and entry.write:
+        yield (
+            ("write",),
+            "a project cannot choose this, so it may only read; codeagent mcp add --write is for your own",
+        )
+    elif entry.write and (entry.url or entry.where == "machine"):
+        yield ("write",), "not used: it is for a server in the sandbox"
 
 
 def _wrong(entry: _Entry) -> tuple[str, str] | None:

@@ -3,7 +3,7 @@ they are filled in."""
 
 import re
 import shlex
-from collections.abc import Collection, Iterator, Mapping
+from collections.abc import Callable, Collection, Iterator, Mapping
 from dataclasses import replace
 from pathlib import Path
 from types import MappingProxyType
@@ -60,20 +60,20 @@ class ServerEntry:
         Of the secrets in the user's own file, only the names; a project's file holds no secret of
         the user's, so all of it is said, and which variables it wants.
         """
+        return tuple(map(visible, self._phrases()))
+
+    def _phrases(self) -> Iterator[str]:
         config = self.config
-        phrases = [
-            *(_named(config) if self.place == "user" else _whole(config)),
-            *([f"may reach {', '.join(config.hosts)}"] if config.hosts else []),
-            *(
-                ["runs on this machine, outside the sandbox"]
-                if not config.url and config.where == "machine"
-                else []
-            ),
-            *(["may write in the workspace"] if config.write else []),
-            *(variable.line for variable in self.wants),
-            *([] if self.enabled else ["disabled"]),
-        ]
-        return tuple(map(visible, phrases))
+        yield from _named(config) if self.place == "user" else _whole(config)
+        if config.hosts:
+            yield f"may reach {', '.join(config.hosts)}"
+        if not config.url and config.where == "machine":
+            yield "runs on this machine, outside the sandbox"
+        if config.write:
+            yield "may write in the workspace"
+        yield from (variable.line for variable in self.wants)
+        if not self.enabled:
+            yield "disabled"
 
     @property
     def wants(self) -> tuple[WantedVariable, ...]:
@@ -112,14 +112,18 @@ def in_workspace(entry: ServerEntry, workspace: Path) -> ServerEntry:
     def fill(text: str) -> str:
         return text.replace(_WORKSPACE, path)
 
-    filled = replace(
+    return replace(entry, config=_started_with(config, fill))
+
+
+def _started_with(config: ServerConfig, fill: Callable[[str], str]) -> ServerConfig:
+    """Fill in what a program is started with."""
+    return replace(
         config,
         command=fill(config.command),
         args=tuple(map(fill, config.args)),
         env=MappingProxyType({name: fill(text) for name, text in config.env.items()}),
         cwd=fill(config.cwd),
     )
-    return replace(entry, config=filled)
 
 
 def filled_in(
@@ -154,11 +158,7 @@ def filled_in(
 
     client = config.client
     return replace(
-        config,
-        command=fill(config.command),
-        args=tuple(map(fill, config.args)),
-        env=MappingProxyType({name: fill(text) for name, text in config.env.items()}),
-        cwd=fill(config.cwd),
+        _started_with(config, fill),
         url=fill(config.url),
         client=client
         and replace(client, client_id=fill(client.client_id), secret=fill(client.secret)),

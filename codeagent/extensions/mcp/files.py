@@ -4,7 +4,7 @@ trusted."""
 import hashlib
 import json
 from collections.abc import Callable, Collection, Mapping
-from dataclasses import field, replace
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -27,7 +27,7 @@ class ConfiguredServers:
     """The servers of both files; the user's come first, and the first of a name keeps it."""
 
     entries: tuple[ServerEntry, ...] = ()
-    problems: tuple[ToolProblem, ...] = field(default=())
+    problems: tuple[ToolProblem, ...] = ()
     digest: str = ""
     """Of the project's file as it was read: what trust is given to."""
 
@@ -101,7 +101,7 @@ class ServerFiles:
         self._check(found, give)
         if found.entries:
             self._grants().give(digest, give)
-            self._book().trust(digest)
+            self._record().trust(digest)
         return self.read().project
 
     def give(self, shown: str, give: Collection[tuple[str, str]]) -> None:
@@ -114,7 +114,7 @@ class ServerFiles:
     def distrust(self) -> None:
         """Raises ConfigError."""
         self._accept = False
-        self._book().forget()
+        self._record().forget()
         self._grants().forget()
 
     def add(self, name: str, entry: Mapping[str, Any]) -> ServerEntry:
@@ -199,7 +199,7 @@ class ServerFiles:
         return ServerList() if raw is None else self._parsed(raw, str(file), "user")
 
     def _project_list(self) -> tuple[ServerList, str]:
-        """Return the project's servers, and the digest that stands for its file in the book of
+        """Return the project's servers, and the digest that stands for its file in the record of
         trust."""
         try:
             raw = read_regular(self._workspace / PROJECT_FILE, largest=LARGEST)
@@ -218,13 +218,13 @@ class ServerFiles:
             found, entries=tuple(in_workspace(entry, self._workspace) for entry in found.entries)
         )
 
-    def _book(self) -> TrustFile:
+    def _record(self) -> TrustFile:
         if self._folder is None:
             raise ConfigError("trust cannot be stored here, so no server of the project is used")
         return TrustFile(self._folder, self._workspace, Path.home(), "mcp-trust.jsonl")
 
     def _book_trusts(self, digest: str) -> bool:
-        return self._folder is not None and self._book().trusts(digest)
+        return self._folder is not None and self._record().trusts(digest)
 
     def _seen(self, shown: str | None, outcome: str) -> tuple[ServerList, str]:
         """Return the project's servers and digest. Raises ConfigError if the user was shown another

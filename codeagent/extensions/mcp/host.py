@@ -4,8 +4,9 @@ from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import Any
 
+from codeagent.core.approval_events import Asker
 from codeagent.core.dataclass import dataclass
-from codeagent.core.ports import Asker, StartProgram
+from codeagent.core.ports import StartProgram
 from codeagent.extensions.mcp.config import ServerConfig, ServerPlace
 
 

@@ -19,10 +19,10 @@ from mcp.shared.auth import (
 )
 from pydantic import AnyUrl, BaseModel, ValidationError
 
-from codeagent.core.dataclass import dataclass
+from codeagent.config.keys import KeyStore
 from codeagent.core.errors import ConfigError
 from codeagent.core.sanitize import one_line
-from codeagent.extensions.mcp.config import LoginClient, SecretStore, ServerConfig, login_name
+from codeagent.extensions.mcp.config import LoginClient, ServerConfig, login_name
 
 Learn = Callable[[str, str], None]
 """Called with the name and value of a secret that must never be shown from now on."""
@@ -51,7 +51,7 @@ class KeptLogin(httpx2.Auth):
     """Authenticates requests with the stored login of a server, if there is one, and stores
     refreshed tokens."""
 
-    def __init__(self, config: ServerConfig, store: SecretStore, learn: Learn) -> None:
+    def __init__(self, config: ServerConfig, store: KeyStore, learn: Learn) -> None:
         self._config = config
         self._store = store
         self._learn = learn
@@ -108,7 +108,7 @@ class KeptLogin(httpx2.Auth):
                 f"its login is no longer valid: codeagent mcp login {self._config.name}"
             )
 
-        storage = _Storage(self._config, self._store, self._learn, kept)
+        storage = LoginStorage(self._config, self._store, self._learn, kept)
         return storage.provider(f"http://{_LOOPBACK}{_PATH}", log_in_again, log_in_again)
 
 
@@ -128,12 +128,12 @@ def _registered(client: LoginClient, metadata: OAuthMetadata | None) -> OAuthCli
     )
 
 
-class _Storage:
+class LoginStorage:
     """Implements the SDK's TokenStorage; what a provider found out about a server is stored with
     the tokens."""
 
     def __init__(
-        self, config: ServerConfig, store: SecretStore, learn: Learn, kept: _Kept | None = None
+        self, config: ServerConfig, store: KeyStore, learn: Learn, kept: _Kept | None = None
     ) -> None:
         self._config = config
         self._store = store
@@ -215,28 +215,18 @@ class _Storage:
                 self._learn(f"{self._config.name} token", value)
 
 
-@dataclass(frozen=True)
-class NewLogin:
-    """A login in progress: `auth` starts it as soon as the server requires one."""
-
-    auth: OAuthClientProvider
-    _storage: _Storage
-
-    @property
-    def where(self) -> str:
-        """Where it is stored, as a phrase; empty if the server did not require a login."""
-        return self._storage.where
-
-
 async def begin_login(
     config: ServerConfig,
-    store: SecretStore,
+    store: KeyStore,
     learn: Learn,
     show: Callable[[str], None],
     callback: "Callback",
-) -> NewLogin:
-    """Prepare a login: `show` gets the address for the user to open, and `callback` waits for the
-    browser to return."""
+) -> tuple[OAuthClientProvider, "LoginStorage"]:
+    """Prepare a login, and return what starts it as soon as the server requires one, and where it
+    is stored.
+
+    `show` gets the address for the user to open, and `callback` waits for the browser to return.
+    """
 
     async def redirect(url: str) -> None:
         if urlsplit(url).scheme not in ("http", "https"):
@@ -246,8 +236,8 @@ async def begin_login(
         callback.expect(parse_qs(urlsplit(url).query).get("state", [""])[0])
         show(url)
 
-    storage = _Storage(config, store, learn)
-    return NewLogin(storage.provider(callback.url, redirect, callback.wait), storage)
+    storage = LoginStorage(config, store, learn)
+    return storage.provider(callback.url, redirect, callback.wait), storage
 
 
 class Callback:

@@ -6,13 +6,14 @@ import re
 import shlex
 from collections.abc import Callable, Mapping, Sequence
 from itertools import islice
-from typing import Any, Literal, Protocol, TypeGuard
+from typing import Any, TypeGuard
 
 from codeagent.core.messages import text_of
-from codeagent.core.runtime import OfferedText
+from codeagent.core.runtime import OfferedText, TextKind
 from codeagent.core.sanitize import one_line, visible
 from codeagent.core.tool import Failed, ToolError
 from codeagent.extensions.mcp.answer import result_of
+from codeagent.extensions.mcp.source import McpSource
 
 _RESOURCE = re.compile(r"(?<![\w@/.])@([A-Za-z0-9][A-Za-z0-9_-]{0,31}):([^\s]+)", re.ASCII)
 _PROMPT = re.compile(
@@ -25,27 +26,8 @@ _LONGEST = 40_000
 _MOST_OFFERED = 500
 
 
-class OffersText(Protocol):
-    """A server as prompts see it; every method raises Failed, and gives up after a few seconds."""
-
-    @property
-    def name(self) -> str: ...
-
-    async def read_resource(self, uri: str) -> Mapping[str, Any]:
-        """Return the result of `resources/read`."""
-
-    async def resources(self) -> Sequence[Mapping[str, Any]]:
-        """Return the resources of `resources/list`."""
-
-    async def prompts(self) -> Sequence[Mapping[str, Any]]:
-        """Return the prompts of `prompts/list`."""
-
-    async def get_prompt(self, name: str, arguments: Mapping[str, str]) -> Mapping[str, Any]:
-        """Return the result of `prompts/get`."""
-
-
 async def read_mentions(
-    text: str, servers: Sequence[OffersText], hear: Callable[[str], None] = lambda name: None
+    text: str, servers: Sequence[McpSource], hear: Callable[[str], None] = lambda name: None
 ) -> str:
     """Return the text that a prompt uses from servers, for the model; empty if it uses nothing.
 
@@ -60,28 +42,22 @@ async def read_mentions(
     )
     if len(wanted) > _MOST:
         raise Failed(f"a prompt can name at most {_MOST} resources of servers, not {len(wanted)}")
+    named = [server for server, _ in wanted]
     parts: list[str] = []
     command = _PROMPT.fullmatch(text.strip())
     if command is not None and command[1] in by_name:
+        named.insert(0, command[1])
         parts.append(await _prompt(by_name[command[1]], command[2], command[3] or ""))
     parts += await asyncio.gather(*(_resource(by_name[server], uri) for server, uri in wanted))
-    for name in dict.fromkeys(
-        [*([command[1]] if command is not None else []), *(server for server, _ in wanted)]
-    ):
-        if name in by_name:
-            hear(name)
+    for name in dict.fromkeys(named):
+        hear(name)
     return "\n\n".join(parts)
 
 
-async def offered_texts(
-    server: OffersText, kind: Literal["resource", "prompt"]
-) -> tuple[OfferedText, ...]:
+async def offered_texts(server: McpSource, kind: TextKind) -> tuple[OfferedText, ...]:
     """Return what a prompt can use from the server, as far as it can be typed. Raises Failed."""
-    listed = await (server.resources() if kind == "resource" else server.prompts())
-    texts = (
-        _resource_text(server.name, each) if kind == "resource" else _prompt_text(server.name, each)
-        for each in listed
-    )
+    offered = _resource_text if kind == "resource" else _prompt_text
+    texts = (offered(server.name, each) for each in await server.pages(f"{kind}s"))
     return tuple(islice((text for text in texts if text is not None), _MOST_OFFERED))
 
 
@@ -94,14 +70,13 @@ def _resource_text(server: str, resource: Mapping[str, Any]) -> OfferedText | No
 
 
 def _prompt_text(server: str, prompt: Mapping[str, Any]) -> OfferedText | None:
-    name, given = prompt.get("name"), prompt.get("arguments")
+    name = prompt.get("name")
     if not _can_be_typed(name):
         return None
-    arguments = (
-        [each for each in given if isinstance(each, Mapping)] if isinstance(given, list) else []
-    )
     inputs = tuple(
-        (each["name"], _about(each)) for each in arguments if _can_be_typed(each.get("name"))
+        (each["name"], _about(each))
+        for each in _objects(prompt.get("arguments"))
+        if _can_be_typed(each.get("name"))
     )
     return OfferedText(f"{server}:{name}", _about(prompt), inputs)
 
@@ -118,32 +93,34 @@ def _about(said: Mapping[str, Any]) -> str:
     return one_line(str(said.get("description") or said.get("title") or ""), 200)
 
 
-async def _resource(server: OffersText, uri: str) -> str:
-    answer = await server.read_resource(uri)
-    found = answer.get("contents")
-    contents = (
-        [{"type": "resource", "resource": each} for each in found]
-        if isinstance(found, list)
-        else []
+def _objects(listed: object) -> list[Mapping[str, Any]]:
+    """Return the objects of a list, if it is one."""
+    return (
+        [each for each in listed if isinstance(each, Mapping)] if isinstance(listed, list) else []
     )
+
+
+async def _resource(server: McpSource, uri: str) -> str:
+    answer = await server.request("resources/read", {"uri": uri})
+    found = answer.get("contents")
+    found = found if isinstance(found, list) else []
+    contents = [{"type": "resource", "resource": each} for each in found]
     if not contents:
         raise Failed(f"@{server.name}:{one_line(uri, 200)} is empty")
     text = await asyncio.to_thread(_text, server.name, contents)
     return _bounded(f"Content of @{server.name}:{one_line(uri, 300)}", text)
 
 
-async def _prompt(server: OffersText, name: str, given: str) -> str:
-    listed = await server.prompts()
+async def _prompt(server: McpSource, name: str, given: str) -> str:
+    listed = await server.pages("prompts")
     about = next((prompt for prompt in listed if prompt.get("name") == name), None)
     if about is None:
         known = ", ".join(one_line(str(prompt.get("name")), 40) for prompt in listed[:20]) or "none"
         raise Failed(f"{server.name} has no prompt {one_line(name, 60)!r}; it has {known}")
-    answer = await server.get_prompt(name, _arguments(server.name, about, given))
+    params = {"name": name, "arguments": _arguments(server.name, about, given)}
+    answer = await server.request("prompts/get", params)
     lines: list[str] = []
-    messages = answer.get("messages")
-    for message in messages if isinstance(messages, list) else ():
-        if not isinstance(message, Mapping):
-            continue
+    for message in _objects(answer.get("messages")):
         content = message.get("content")
         said = await asyncio.to_thread(
             _text, server.name, content if isinstance(content, list) else [content]
@@ -159,10 +136,7 @@ async def _prompt(server: OffersText, name: str, given: str) -> str:
 
 def _arguments(server: str, about: Mapping[str, Any], given: str) -> dict[str, str]:
     """Read `a=1 b="two words"`, or values in the order of the prompt's arguments. Raises Failed."""
-    listed = about.get("arguments")
-    declared = (
-        [each for each in listed if isinstance(each, Mapping)] if isinstance(listed, list) else []
-    )
+    declared = _objects(about.get("arguments"))
     names = [each["name"] for each in declared if isinstance(each.get("name"), str)]
     required = [
         each["name"]

@@ -4,8 +4,7 @@ import hashlib
 import json
 import re
 from collections import Counter
-from collections.abc import Iterable, Iterator, Mapping
-from dataclasses import field
+from collections.abc import Iterable, Mapping
 from functools import lru_cache
 from typing import Any
 
@@ -111,7 +110,7 @@ class ServerOffer:
     tools: tuple[OfferedTool, ...] = ()
     instructions: tuple[Statement, ...] = ()
     """At most one."""
-    problems: tuple[ToolProblem, ...] = field(default=())
+    problems: tuple[ToolProblem, ...] = ()
 
 
 class OwnInstructions:
@@ -171,17 +170,9 @@ def offer_of(server: str, tools: Iterable[Any], instructions: str = "") -> Serve
                 raise _Unusable("it has no name")
             output, why = _output_of(each)
             taken[name] = _offered(name, raw, each, output)
-            problems += (
-                [
-                    ToolProblem(
-                        shown,
-                        f"its results are not checked against its output schema: {why}",
-                        "warning",
-                    )
-                ]
-                if why
-                else []
-            )
+            if why:
+                text = f"its results are not checked against its output schema: {why}"
+                problems.append(ToolProblem(shown, text, "warning"))
         except _Unusable as error:
             problems.append(ToolProblem(shown, f"refused: {error}", partial=True))
     said = _cut(visible(instructions.strip()), _LONGEST_INSTRUCTIONS)
@@ -384,17 +375,14 @@ def _steps(schema: dict[str, Any]) -> int:
         if id(node) in sizes:
             return sizes[id(node)]
         sizes[id(node)] = 1  # recursion is bounded by the depth of the arguments
-        total = 1 + sum(size(each, depth + 1) for each in _inner(node))
+        inner = node.values() if isinstance(node, dict) else node
+        total = 1 + sum(size(each, depth + 1) for each in inner)
         if isinstance(node, dict) and isinstance(reference := node.get("$ref"), str):
             total += size(_target(schema, reference), depth + 1)
         sizes[id(node)] = min(total, _MOST_STEPS + 1)
         return sizes[id(node)]
 
     return size(schema, 0)
-
-
-def _inner(node: Any) -> Iterator[Any]:
-    yield from node.values() if isinstance(node, dict) else node
 
 
 def _target(schema: dict[str, Any], reference: str) -> Any:

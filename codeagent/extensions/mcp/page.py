@@ -2,16 +2,15 @@
 
 import re
 from collections.abc import Iterator
-from difflib import unified_diff
+from functools import partial
 
 from rich.segment import Segment
 from rich.style import Style
 
 from codeagent.core.acts import AgreeToServer, GiveVariables, RestartServer, ServerAct, TrustServers
 from codeagent.core.dataclass import dataclass
-from codeagent.core.display import DiffBlock
 from codeagent.extensions.mcp import EXTENSION
-from codeagent.extensions.mcp.config import ListedServers, ServerFacts
+from codeagent.extensions.mcp.config import ListedServers, ServerStatus, diff_lines
 from codeagent.tui.bindings import bindings
 from codeagent.tui.commands import page_rows
 from codeagent.tui.pages.chat import ChatScreen
@@ -42,7 +41,7 @@ _NEXT = {
     "disabled": "not started: disabled in its configuration",
 }
 
-Servers = tuple[ServerFacts, ...]
+Servers = tuple[ServerStatus, ...]
 
 
 @dataclass(frozen=True)
@@ -69,21 +68,18 @@ async def mcp(chat: ChatScreen, argument: str) -> None:
 
 def servers_pieces(servers: Servers, chosen: str) -> tuple[Piece, ...]:
     """Return one piece for each server."""
-    return tuple(_piece(server, marked=server.name == chosen) for server in servers)
+    return tuple(partial(_lines, server, marked=server.name == chosen) for server in servers)
 
 
 def servers_plain(servers: Servers) -> str:
     """Return the servers as text for the clipboard."""
     return "\n\n".join(
-        "\n".join([_head(server), server.shown, *_said(server)]) for server in servers
+        "\n".join([_head(server), server.shown, *server.details, *_beside(server)])
+        for server in servers
     )
 
 
-def _piece(server: ServerFacts, *, marked: bool) -> Piece:
-    return lambda width, palette: _lines(server, width, palette, marked=marked)
-
-
-def _lines(server: ServerFacts, width: int, palette: Palette, *, marked: bool) -> Iterator[Line]:
+def _lines(server: ServerStatus, width: int, palette: Palette, *, marked: bool) -> Iterator[Line]:
     styles: dict[str, Style] = {
         "ready": palette.success,
         "failed": palette.error,
@@ -109,19 +105,14 @@ def _whole(text: str, width: int, palette: Palette) -> Iterator[Line]:
         yield indented(found, Segment(_INDENT))
 
 
-def _head(server: ServerFacts) -> str:
+def _head(server: ServerStatus) -> str:
     tools = counted(len(server.tools), "tool") if server.state == "ready" else ""
     state = f"waits for {', '.join(needs)}" if (needs := _needs(server)) else server.state
     parts = (server.name, state, tools, server.transport, _WHOSE[server.place])
     return flat(" · ".join(part for part in parts if part))
 
 
-def _lacks(server: ServerFacts) -> tuple[str, ...]:
-    """Return the names of the variables that it wants and was not given."""
-    return tuple(one.name for one in server.wants if not one.given)
-
-
-def _needs(server: ServerFacts) -> tuple[str, ...]:
+def _needs(server: ServerStatus) -> tuple[str, ...]:
     """Return the names of the variables without which it was not started; empty if it failed for
     another reason."""
     if server.state != "failed":
@@ -129,13 +120,7 @@ def _needs(server: ServerFacts) -> tuple[str, ...]:
     return tuple(one.name for one in server.wants if not one.given and one.default is None)
 
 
-def _said(server: ServerFacts) -> Iterator[str]:
-    """Return the paragraphs about a server."""
-    yield from server.details
-    yield from _beside(server)
-
-
-def _beside(server: ServerFacts) -> Iterator[str]:
+def _beside(server: ServerStatus) -> Iterator[str]:
     """Return what is said of a server besides what it is given; the next step is below what is
     wrong."""
     yield from server.problems
@@ -149,15 +134,10 @@ def _beside(server: ServerFacts) -> Iterator[str]:
         agrees = f"a agrees to {counted(len(server.changed), 'change')}:"
         yield "its program in the workspace:" if server.state == "untrusted" else agrees
         for diff in server.changed:
-            yield from _diff(diff)
+            yield from diff_lines(diff)
     if server.wrote:
         yield "the end of what it wrote:"
         yield from server.wrote[-_MOST_LINES:]
-
-
-def _diff(diff: DiffBlock) -> Iterator[str]:
-    names = (f"{diff.path} as you agreed to it", f"{diff.path} as it is now")
-    return unified_diff(diff.before.splitlines(), diff.after.splitlines(), *names, lineterm="")
 
 
 class ServersScreen(Page[None]):
@@ -165,11 +145,11 @@ class ServersScreen(Page[None]):
 
     BINDINGS = bindings("mcp", rows=page_rows(EXTENSION))
 
-    def __init__(self, client: SessionClient, book: ListedServers) -> None:
+    def __init__(self, client: SessionClient, listed: ListedServers) -> None:
         self.pane: TextPane
         self._client = client
-        self._book = book
-        self._shown = servers = book.list()
+        self._listed = listed
+        self._shown = servers = listed.list()
         self._chosen = servers[0].name if servers else ""
         hints = [
             "{mcp.next} next",
@@ -220,7 +200,7 @@ class ServersScreen(Page[None]):
     def action_give(self) -> None:
         """Ask whether to give the chosen server every variable that it wants and does not have."""
         server = self._look()
-        names = () if server is None else _lacks(server)
+        names = () if server is None else tuple(one.name for one in server.wants if not one.given)
         if server is None or not names:
             self.say(f"{self._chosen} wants no variable that it does not have")
         elif server.state == "untrusted":
@@ -284,12 +264,12 @@ class ServersScreen(Page[None]):
         self._look()
         self.say(done if refused is None else refused.reason)
 
-    def _look(self) -> ServerFacts | None:
+    def _look(self) -> ServerStatus | None:
         """Draw what changed, and return the chosen server.
 
         A question about servers that have changed since is withdrawn.
         """
-        servers = self._book.list()
+        servers = self._listed.list()
         if servers != self._shown:
             self._shown = servers
             self.title_row.tell(_note(servers))

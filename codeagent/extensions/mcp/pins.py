@@ -7,7 +7,7 @@ Changes wait for the user; a program in the workspace waits at first, too.
 import hashlib
 import json
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import field, replace
+from dataclasses import replace
 from pathlib import Path
 
 from codeagent.core.dataclass import dataclass
@@ -18,7 +18,7 @@ from codeagent.disk.locks import locked
 from codeagent.disk.private import LARGEST, UnsafeFile, read_private, replace_private
 from codeagent.extensions.mcp.config import ServerConfig
 from codeagent.extensions.mcp.offer import Statement
-from codeagent.extensions.mcp.program_files import ProgramFiles
+from codeagent.workspace.programs import ProgramFiles
 
 _LONGEST_TEXT = 4_000
 """Characters kept of each statement, to be compared with a later one."""
@@ -50,22 +50,21 @@ class Pinned:
     """The usable part of an offer, and the changes that wait for the user."""
 
     agreed: tuple[Statement, ...] = ()
-    changed: tuple[Changed, ...] = field(default=())
+    changed: tuple[Changed, ...] = ()
 
 
 def waiting_problems(server: str, changes: Sequence[Changed]) -> list[ToolProblem]:
     """Return a problem for each change, so that each is reported once, by name; of many, the others
     are counted."""
     how = f"codeagent mcp test {server} shows the difference"
-    problems = []
+    texts = []
     for change in changes[:_MOST_NAMED]:
         why = "it has changed" if change.before else "it is new or has changed"
-        text = f"{one_line(change.now.name, 100)}: not used until you agree, because {why}; {how}"
-        problems.append(ToolProblem(server, text, partial=True))
+        name = one_line(change.now.name, 100)
+        texts.append(f"{name}: not used until you agree, because {why}; {how}")
     if len(changes) > _MOST_NAMED:
-        text = f"and {len(changes) - _MOST_NAMED} more: not used until you agree; {how}"
-        problems.append(ToolProblem(server, text, partial=True))
-    return problems
+        texts.append(f"and {len(changes) - _MOST_NAMED} more: not used until you agree; {how}")
+    return [ToolProblem(server, text, partial=True) for text in texts]
 
 
 class PinFile:

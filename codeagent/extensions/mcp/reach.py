@@ -1,15 +1,14 @@
 """`codeagent mcp test` and `codeagent mcp login`, which talk to the server."""
 
 import argparse
-from difflib import unified_diff
 from typing import TYPE_CHECKING
 
 from codeagent.commands.arguments import say, settings_of, workspace_of
 from codeagent.config.local_environment import LocalEnvironment
-from codeagent.core.display import DiffBlock
 from codeagent.core.errors import ConfigError, SandboxUnavailable
 from codeagent.core.sanitize import one_line, visible
 from codeagent.disk.private import UnsafeFile
+from codeagent.extensions.mcp.config import diff_lines
 from codeagent.extensions.mcp.entry import ServerEntry
 from codeagent.extensions.mcp.servers import log_in, one_server, server_files
 from codeagent.extensions.mcp.source import McpSource
@@ -119,12 +118,5 @@ async def _agree(source: McpSource) -> None:
 
 def _show_changes(source: McpSource) -> None:
     for change in source.changed:
-        for line in _lines(change.diff):
+        for line in diff_lines(change.diff):
             print(visible(line))
-
-
-def _lines(diff: DiffBlock) -> list[str]:
-    before, after = f"{diff.path} as you agreed to it", f"{diff.path} as it is now"
-    return list(
-        unified_diff(diff.before.splitlines(), diff.after.splitlines(), before, after, lineterm="")
-    )

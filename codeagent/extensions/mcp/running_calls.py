@@ -5,9 +5,9 @@ from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from typing import Any
 
+from codeagent.core.approval_events import Asker
 from codeagent.core.dataclass import dataclass
 from codeagent.core.errors import RunCancelled
-from codeagent.core.ports import Asker
 from codeagent.core.tool import ToolContext
 from codeagent.extensions.mcp.elicitation import Reaction, ask_for_server
 from codeagent.extensions.mcp.server_tool import ANSWER_SECONDS

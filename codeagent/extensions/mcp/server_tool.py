@@ -3,9 +3,10 @@ server says."""
 
 import asyncio
 import json
+from abc import ABC, abstractmethod
 from collections.abc import Awaitable, Coroutine, Mapping
 from dataclasses import replace
-from typing import Any, Protocol
+from typing import Any
 
 from codeagent.core.display import TextBlock
 from codeagent.core.messages import TextPart
@@ -22,58 +23,13 @@ from codeagent.core.tool import (
     ToolResult,
 )
 from codeagent.extensions.mcp.answer import result_of
+from codeagent.extensions.mcp.described import DescribedServer
 from codeagent.extensions.mcp.offer import OfferedTool
 
 ANSWER_SECONDS = 600.0
 """Seconds that a call may take longer because the server asks the user something in the middle of
 it."""
 _PROGRESS_SECONDS = 0.1
-
-
-class CallsServer(Protocol):
-    """What a tool needs from its server."""
-
-    @property
-    def server(self) -> str: ...
-
-    @property
-    def where(self) -> str:
-        """Where calls go, as a phrase."""
-
-    @property
-    def sensitive(self) -> str:
-        """Why its calls are asked about in every mode, as a phrase; empty if a mode may answer for
-        the user."""
-
-    @property
-    def hosts(self) -> tuple[str, ...]:
-        """The host that its calls go to, with and without its port; empty if it is a program."""
-
-    @property
-    def may_write(self) -> bool:
-        """Whether it could change the workspace: only a server in the sandbox can be kept from
-        it."""
-
-    @property
-    def runs_here(self) -> bool:
-        """Whether its program runs in the sandbox or on this machine."""
-
-    @property
-    def seconds(self) -> float:
-        """How long a call may take."""
-
-    def call(
-        self, tool: str, arguments: Mapping[str, Any], ctx: ToolContext, progress: "ServerProgress"
-    ) -> Awaitable[Mapping[str, Any]]:
-        """Return the `CallToolResult` as a JSON object. Raises Failed, TimeoutError; being
-        cancelled is passed on."""
-
-    def outdated(self, offered: OfferedTool, *, asked: bool) -> Coroutine[Any, Any, str]:
-        """Find out why the server no longer offers this, or the user did not agree to it; see
-        `core.tool.Tool`."""
-
-    def instructions(self, agent: str) -> str:
-        """Return the server's instructions for its tools, once for each agent; empty otherwise."""
 
 
 class ServerProgress:
@@ -90,6 +46,26 @@ class ServerProgress:
         self._next = now + _PROGRESS_SECONDS
         share = f"{progress:g}" if total is None else f"{progress:g} of {total:g}"
         await self._ctx.on_progress(one_line(f"{message} ({share})" if message else share, 200))
+
+
+class CallsServer(DescribedServer, ABC):
+    """What a tool needs from its server."""
+
+    @abstractmethod
+    def call(
+        self, tool: str, arguments: Mapping[str, Any], ctx: ToolContext, progress: ServerProgress
+    ) -> Awaitable[Mapping[str, Any]]:
+        """Return the `CallToolResult` as a JSON object. Raises Failed, TimeoutError; being
+        cancelled is passed on."""
+
+    @abstractmethod
+    def outdated(self, offered: OfferedTool, *, asked: bool) -> Coroutine[Any, Any, str]:
+        """Find out why the server no longer offers this, or the user did not agree to it; see
+        `core.tool.Tool`."""
+
+    @abstractmethod
+    def instructions(self, agent: str) -> str:
+        """Return the server's instructions for its tools, once for each agent; empty otherwise."""
 
 
 class ServerTool(Tool[OpenArgs]):
@@ -111,13 +87,13 @@ class ServerTool(Tool[OpenArgs]):
         beside = offered.read_only and not (server.may_write and server.runs_here)
         self.concurrency = "shared" if beside else "exclusive"
         self.timeout = server.seconds + ANSWER_SECONDS
-        self.origin = server.server
+        self.origin = server.name
         self._offered = offered
         self._server = server
 
     @property
     def whose(self) -> str:
-        return f"the MCP server {self._server.server}, {self._server.where}"
+        return f"the MCP server {self._server.name}, {self._server.where}"
 
     def approval_key(self, args: OpenArgs) -> ApprovalKey:
         """Return the arguments as text, and the server's host for rules that deny or ask.
@@ -129,7 +105,7 @@ class ServerTool(Tool[OpenArgs]):
         canonical = json.dumps(args.model_dump(), sort_keys=True, ensure_ascii=False)
         server = self._server
         return ApprovalKey(
-            "text", (canonical,), sensitive=why, runs=server.hosts, server=server.server
+            "text", (canonical,), sensitive=why, runs=server.hosts, server=server.name
         )
 
     def target(self, args: OpenArgs) -> str:
@@ -139,7 +115,7 @@ class ServerTool(Tool[OpenArgs]):
 
     async def preview(self, args: OpenArgs, ctx: ToolContext) -> Preview:
         given = json.dumps(args.model_dump(), indent=2, ensure_ascii=False)
-        text = f"{self._offered.raw_name} {given}\n\nCalls the MCP server {self._server.server}, {self._server.where}."
+        text = f"{self._offered.raw_name} {given}\n\nCalls the MCP server {self._server.name}, {self._server.where}."
         if self._server.runs_here and self._server.may_write:
             text += " It may write in the workspace."
         if self._offered.read_only:
@@ -163,15 +139,15 @@ class ServerTool(Tool[OpenArgs]):
         except TimeoutError:
             seconds = f"{self._server.seconds:g} s"
             raise TimedOut(
-                f"{self._server.server} did not answer within {seconds}; it was told to stop, and whether the call "
+                f"{self._server.name} did not answer within {seconds}; it was told to stop, and whether the call "
                 "took effect is unknown"
             ) from None
         try:
             misfits = None if self._offered.output is None else self._offered.output.misfits
-            result = await asyncio.to_thread(result_of, self._server.server, answer, misfits)
+            result = await asyncio.to_thread(result_of, self._server.name, answer, misfits)
         except (RecursionError, ValueError) as error:
             raise Failed(
-                f"{self._server.server} returned an answer that cannot be shown: it is nested too deeply"
+                f"{self._server.name} returned an answer that cannot be shown: it is nested too deeply"
             ) from error
         instructions = self._server.instructions(ctx.agent)
         said = (TextPart(text=instructions),) if instructions else ()

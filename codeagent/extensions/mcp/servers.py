@@ -6,20 +6,21 @@ from collections.abc import AsyncIterator, Callable, Coroutine, Iterable, Iterat
 from contextlib import AsyncExitStack, asynccontextmanager, suppress
 from dataclasses import replace
 from functools import partial
-from itertools import chain
+from itertools import chain, starmap
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, assert_never
 
 from codeagent.agent.hooks.hook import AddContext, Allow, Deny, Hook, SubmittedPrompt, TextAnswer
-from codeagent.agent.parts import Assembled, ConversationPart, Host, Opening
+from codeagent.agent.parts import ConversationPart, Host, Opening
 from codeagent.agent.programs import SandboxPrograms
 from codeagent.agent.reach import program_starter
 from codeagent.config.keys import KeyStore
 from codeagent.config.local_environment import LocalEnvironment
 from codeagent.config.settings import Settings
 from codeagent.core.acts import AgreeToServer, GiveVariables, RestartServer, ServerAct, TrustServers
+from codeagent.core.approval_events import Asker
 from codeagent.core.errors import ConfigError, SandboxUnavailable
-from codeagent.core.ports import Asker, StartProgram
+from codeagent.core.ports import StartProgram
 from codeagent.core.redact import is_secret_name
 from codeagent.core.runtime import OfferedText, TextKind
 from codeagent.core.sanitize import one_line, visible
@@ -28,7 +29,7 @@ from codeagent.core.toolbox import ToolProblem
 from codeagent.disk.private import UnsafeFile
 from codeagent.extensions.mcp import PROJECT_FILE
 from codeagent.extensions.mcp.browser import open_in_browser
-from codeagent.extensions.mcp.config import ListedServers, ServerConfig, ServerFacts, ServerPlace
+from codeagent.extensions.mcp.config import ListedServers, ServerConfig, ServerPlace, ServerStatus
 from codeagent.extensions.mcp.entry import ServerEntry
 from codeagent.extensions.mcp.files import ServerFiles
 from codeagent.extensions.mcp.host import ServerHost
@@ -37,6 +38,7 @@ from codeagent.extensions.mcp.pins import Changed
 from codeagent.extensions.mcp.program import AgreedProgram
 from codeagent.extensions.mcp.source import McpSource
 from codeagent.sandbox.programs import MachinePrograms
+from codeagent.tools.catalog import ToolCatalog
 from codeagent.tools.extension import ExtensionContext
 from codeagent.tools.source import Listing, ToolSource
 from codeagent.tools.toolsets import Toolsets
@@ -67,7 +69,7 @@ def server_host(
     programs: dict[ServerPlace, StartProgram] = {"machine": on_machine.start}
     if in_sandbox is not None:
         programs["sandbox"] = in_sandbox
-    return ServerHost(root, programs, own, asker, auth, local.redactor.clean)
+    return ServerHost(root, programs, own, asker=asker, auth=auth, clean=local.redactor.clean)
 
 
 def conversation_parts(opening: Opening) -> tuple[ConversationPart, ...]:
@@ -120,9 +122,8 @@ def accept_programs(local: LocalEnvironment, entries: Iterable[ServerEntry]) -> 
     for entry in entries:
         if (program := _program_of(local, entry)) is not None:
             with suppress(SandboxUnavailable, UnsafeFile, OSError):
-                found += [
-                    line for change in program.accept()[:1] for line in change.now.said.splitlines()
-                ]
+                for change in program.accept()[:1]:
+                    found += change.now.said.splitlines()
     return tuple(found)
 
 
@@ -182,10 +183,7 @@ class McpServers(ConversationPart, ListedServers):
     @property
     def problems(self) -> tuple[ToolProblem, ...]:
         """What is wrong with the files."""
-        return (
-            *self._configured.problems,
-            *(ToolProblem(name, why) for name, why in self._wrong.items()),
-        )
+        return (*self._configured.problems, *starmap(ToolProblem, self._wrong.items()))
 
     @property
     def waiting(self) -> str:
@@ -201,9 +199,9 @@ class McpServers(ConversationPart, ListedServers):
     def hooks(self) -> tuple[Hook, ...]:
         return (reading_hook(self),)
 
-    def assembled(self, assembly: Assembled) -> None:
+    def assembled(self, catalog: ToolCatalog, assembly: object) -> None:
         """Add servers that are trusted later to the sets of the conversation."""
-        self._toolsets = assembly.catalog.toolsets
+        self._toolsets = catalog.toolsets
 
     def connect(self, host: Host) -> None:
         self.hear = host.shared.permissions.hear
@@ -213,7 +211,7 @@ class McpServers(ConversationPart, ListedServers):
         """Let no server write from now on; they end with the sets of the conversation."""
         self._programs.close()
 
-    def list(self) -> tuple[ServerFacts, ...]:
+    def list(self) -> tuple[ServerStatus, ...]:
         return tuple(map(self._facts, self._configured.entries))
 
     async def texts(self, kind: TextKind) -> tuple[OfferedText, ...]:
@@ -323,28 +321,25 @@ class McpServers(ConversationPart, ListedServers):
         entry = self._configured.get(name)
         return "it is disabled" if entry.trusted else _UNTRUSTED
 
-    def _facts(self, entry: ServerEntry) -> ServerFacts:
+    def _facts(self, entry: ServerEntry) -> ServerStatus:
         name = entry.config.name
-        facts = ServerFacts(
+        facts = ServerStatus(
             name,
             entry.transport,
             entry.place,
-            entry.shown,
-            entry.details,
-            "disabled",
+            shown=entry.shown,
+            details=entry.details,
+            state="disabled",
             wants=entry.wants,
         )
         source = self._sources.get(name)
         if not entry.trusted:
-            return replace(
-                facts, state="untrusted", changed=tuple(one.diff for one in self._program(entry))
-            )
+            changed = tuple(one.diff for one in self._program(entry))
+            return replace(facts, state="untrusted", changed=changed)
+        if name in self._wrong:
+            return replace(facts, state="failed", problems=(self._wrong[name],))
         if source is None:
-            return (
-                replace(facts, state="failed", problems=(self._wrong[name],))
-                if name in self._wrong
-                else facts
-            )
+            return facts
         listing = source.list()
         return replace(
             facts,
@@ -444,10 +439,10 @@ async def log_in(
                 open_in_browser(url, os.environ, local.workspace)
 
     async with Callback(0 if config.client is None else config.client.port) as callback:
-        login = await begin_login(
+        auth, login = await begin_login(
             config, KeyStore(local.config_dir), local.redactor.learn, show, callback
         )
-        host = server_host(local, local.workspace.resolve(), None, None, lambda config: login.auth)
+        host = server_host(local, local.workspace.resolve(), None, None, lambda config: auth)
         source = McpSource(config, host)
         try:
             await source.start(lambda: None)

@@ -15,7 +15,6 @@ from codeagent.core.tool import REDEFINED, Denied, Failed, NotFound, Tool, ToolC
 from codeagent.core.toolbox import SourceState, ToolProblem
 from codeagent.disk.private import UnsafeFile
 from codeagent.extensions.mcp.config import ServerConfig
-from codeagent.extensions.mcp.described import DescribedServer
 from codeagent.extensions.mcp.elicitation import Reaction
 from codeagent.extensions.mcp.ending import ON_MACHINE, why_ended
 from codeagent.extensions.mcp.host import ServerHost
@@ -30,7 +29,7 @@ from codeagent.extensions.mcp.pins import Changed, PinFile, Pinned, waiting_prob
 from codeagent.extensions.mcp.program import AgreedProgram
 from codeagent.extensions.mcp.record import ServerError, ServerRecord
 from codeagent.extensions.mcp.running_calls import RunningCalls
-from codeagent.extensions.mcp.server_tool import ServerProgress, ServerTool
+from codeagent.extensions.mcp.server_tool import CallsServer, ServerProgress, ServerTool
 from codeagent.tools.source import ListedTool, Listing
 
 if TYPE_CHECKING:
@@ -51,22 +50,18 @@ def _few(names: Sequence[str]) -> str:
     return f"{', '.join(one_line(name, 100) for name in names[:_MOST_NAMED])}{more}"
 
 
-class McpSource(DescribedServer):
+class McpSource(CallsServer):
     """Implements `tools.source.ToolSource`."""
 
     def __init__(self, config: ServerConfig, host: ServerHost) -> None:
-        super().__init__(config)
         self._host = host
-        self._pins = PinFile(host.pins, config)
-        self._agreed = None if config.url else AgreedProgram(config, host.root, host.pins)
+        self.reconfigure(config)
         self.record = ServerRecord(host.clean)
         self.changed: tuple[Changed, ...] = ()
         """Changes that wait until the user agrees to them, see `agree`."""
         self.held = False
         """Whether they are those of its program, without which it is not started."""
         self._instructions = OwnInstructions(config.name)
-        self.instructions = self._instructions.once
-        """Implements `server_tool.CallsServer`."""
         self._listing = Listing(
             state="starting",
             about=f"tools of the MCP server {config.name}",
@@ -97,11 +92,10 @@ class McpSource(DescribedServer):
     def reconfigure(self, config: ServerConfig) -> None:
         """Use this from the next start on; another program or address is another server, and is
         remembered as such."""
-        self._config = config
-        self._pins = PinFile(self._host.pins, config)
-        self._agreed = (
-            None if config.url else AgreedProgram(config, self._host.root, self._host.pins)
-        )
+        super().__init__(config)
+        host = self._host
+        self._pins = PinFile(host.pins, config)
+        self._agreed = None if config.url else AgreedProgram(config, host.root, host.pins)
 
     async def start(self, changed: Callable[[], None]) -> None:
         """Start the server, again if it has failed; return once its tools are listed or it
@@ -192,10 +186,12 @@ class McpSource(DescribedServer):
                 return why
             library = await asyncio.to_thread(import_module, "codeagent.extensions.mcp.connection")
             async with asyncio.timeout(config.start_timeout) as limit:
-                program = self._program = None if config.url else await self._start_program()
+                if self._agreed is not None:
+                    start = self._host.programs[config.where]
+                    program = self._program = await start(self._agreed.start.program)
                 auth = self._host.auth(config) if config.url else None
                 opened = library.connected(
-                    config, program, self.record, self, self._host.root, auth
+                    config, program, self.record, self, self._host.root, auth=auth
                 )
                 async with opened as connection:
                     offer = await self._offered(connection)
@@ -247,11 +243,6 @@ class McpSource(DescribedServer):
             return ""
         return "its program in the workspace changed while it ran"
 
-    async def _start_program(self) -> RunningProgram:
-        """Start the server's program. Raises SandboxUnavailable."""
-        assert self._agreed is not None
-        return await self._host.programs[self._config.where](self._agreed.start.program)
-
     async def _follow(self, connection: "Connection") -> None:
         """Watch the server until it ends; list its tools again when it says that they changed."""
         ended = asyncio.create_task(connection.ended.wait())
@@ -287,8 +278,7 @@ class McpSource(DescribedServer):
             return ""
 
     async def outdated(self, offered: OfferedTool, *, asked: bool) -> str:
-        """Implement `server_tool.CallsServer`; what the server said that it changed is read
-        first."""
+        """What the server said that it changed is read first."""
         connection = self._connection
         stale = asked or self._listed_changes != self._told_changes
         if connection is not None and stale and (why := await self._list(connection)):
@@ -352,6 +342,9 @@ class McpSource(DescribedServer):
         hint = "" if self._agreed is None else self._agreed.start.hint
         return await why_ended(self._config, self.record, error, program, hint)
 
+    def instructions(self, agent: str) -> str:
+        return self._instructions.once(agent)
+
     def listing_changed(self) -> None:
         """Implement `connection.Listener`."""
         self._told_changes += 1
@@ -360,7 +353,6 @@ class McpSource(DescribedServer):
     async def call(
         self, tool: str, arguments: Mapping[str, Any], ctx: ToolContext, progress: ServerProgress
     ) -> Mapping[str, Any]:
-        """Implement `server_tool.CallsServer`."""
         await self._fit(planning=ctx.read_only)
         connection = self._there()
         await self._refuse_outdated(connection)
@@ -393,12 +385,9 @@ class McpSource(DescribedServer):
                     await self._settled.wait()
                     while self._ended_as_unfit(planning):
                         await self._settled.wait()
-            if (
-                planning
-                and self._program is not None
-                and self._program.writes
-                and self._config.where == "sandbox"
-            ):
+            program = self._program
+            writes = program is not None and program.writes and self._config.where == "sandbox"
+            if planning and writes:
                 raise Denied(
                     f"plan mode changes nothing, and {self.name} may write in the workspace"
                 )
@@ -453,23 +442,14 @@ class McpSource(DescribedServer):
             self._show(state="starting", why=f"{error}")
         return Failed(f"{self.name}: {error}; whether the call took effect is unknown")
 
-    async def read_resource(self, uri: str) -> Mapping[str, Any]:
-        """Implement `mentions.OffersText`."""
-        return await self._asked(lambda connection: connection.read_resource(uri))
-
-    async def resources(self) -> Sequence[Mapping[str, Any]]:
-        """Implement `mentions.OffersText`."""
-        found = await self._asked(lambda connection: connection.resources())
+    async def pages(self, kind: str) -> Sequence[Mapping[str, Any]]:
+        """Return what the server lists of a kind, such as `prompts`. Raises Failed."""
+        found = await self._asked(lambda connection: connection.pages(kind))
         return [each for each in found if isinstance(each, Mapping)]
 
-    async def prompts(self) -> Sequence[Mapping[str, Any]]:
-        """Implement `mentions.OffersText`."""
-        found = await self._asked(lambda connection: connection.prompts())
-        return [each for each in found if isinstance(each, Mapping)]
-
-    async def get_prompt(self, name: str, arguments: Mapping[str, str]) -> Mapping[str, Any]:
-        """Implement `mentions.OffersText`."""
-        return await self._asked(lambda connection: connection.get_prompt(name, arguments))
+    async def request(self, method: str, params: Mapping[str, Any]) -> Mapping[str, Any]:
+        """Return the result of a request that reads something. Raises Failed."""
+        return await self._asked(lambda connection: connection.request(method, params))
 
     async def _asked(self, ask: Callable[["Connection"], Awaitable[T]]) -> T:
         """Ask the server something while the user waits, even if it is still starting. Raises

@@ -17,8 +17,7 @@ from codeagent.commands.arguments import (
     settings_of,
     workspace_of,
 )
-from codeagent.config.local_environment import LocalEnvironment
-from codeagent.config.paths import config_dir
+from codeagent.config.local_environment import LocalEnvironment, config_dir
 from codeagent.config.sessions import Outcome, RunReader, Task
 from codeagent.config.settings import Settings, ToolsetSettings
 from codeagent.core.errors import CodeagentError, ConfigError

@@ -17,12 +17,15 @@ from pydantic import BaseModel, ConfigDict, Field, ValidationError
 
 from codeagent.config.extensions import built_in_sets
 from codeagent.config.kept import TrustFile
-from codeagent.config.paths import DOCUMENTS, PROJECT_DOCUMENTS
 from codeagent.config.settings import ConfiguredHost
 from codeagent.core.dataclass import dataclass
 from codeagent.core.errors import ConfigError
 from codeagent.disk.opens import read_regular
 from codeagent.disk.private import UnsafeFile, read_private, replace_private
+
+DOCUMENTS = "openapi"
+"""The folder of documents, below the configuration's."""
+PROJECT_DOCUMENTS = Path(".codeagent/openapi")
 
 LARGEST_DOCUMENT = 32 << 20
 """Bytes of one document, as it is kept."""
@@ -172,13 +175,13 @@ class DocumentFiles:
         """Trust the project's documents as they are now; return their names. Raises ConfigError."""
         found = list(self._raw_records())
         if found:
-            self._book().trust(_digest(found))
+            self._record().trust(_digest(found))
         return tuple(name for name, _ in found)
 
     def distrust(self) -> None:
         """Raises ConfigError."""
         self._accept = False
-        self._book().forget()
+        self._record().forget()
 
     @property
     def _folder(self) -> Path:
@@ -207,7 +210,7 @@ class DocumentFiles:
         found = list(self._raw_records())
         if not found:
             return
-        trusted = self._accept or (self._own is not None and self._book().trusts(_digest(found)))
+        trusted = self._accept or (self._own is not None and self._record().trusts(_digest(found)))
         for name, raw in found:
             file = self._workspace / PROJECT_DOCUMENTS / f"{name}{_DOCUMENT}"
             record, problem = _UNUSABLE, ""
@@ -217,7 +220,9 @@ class DocumentFiles:
                 )
             except ConfigError as error:
                 problem = str(error)
-            yield AddedDocument(name, record, "project", file, trusted, problem)
+            yield AddedDocument(
+                name, record, "project", file=file, trusted=trusted, problem=problem
+            )
 
     def _raw_records(self) -> Iterator[tuple[str, bytes]]:
         """Yield the project's records as they are; nothing of them is used before they are
@@ -229,7 +234,7 @@ class DocumentFiles:
             except OSError:
                 yield name, b""  # it is not a record, and is reported as such
 
-    def _book(self) -> TrustFile:
+    def _record(self) -> TrustFile:
         if self._own is None:
             raise ConfigError("trust cannot be stored here, so no document of the project is used")
         return TrustFile(self._own, self._workspace, Path.home(), "openapi-trust.jsonl")

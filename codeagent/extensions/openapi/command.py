@@ -95,7 +95,12 @@ async def main(args: argparse.Namespace, app: "App") -> int:
         hosts = tuple(args.host) or ((WebUrl.parse(base).place,) if base else ())
         name = args.name or _name_of(document, args.document)
         options = DocumentOptions(
-            name, hosts, base, args.server or "", tuple(args.only), _secrets(args, document)
+            name,
+            hosts,
+            base,
+            server=args.server or "",
+            only=tuple(args.only),
+            credentials=_secrets(args, document),
         )
         _pinned(document, options)
         operations, problems = document.operations(longest_name(name))

@@ -90,7 +90,14 @@ class ApiDocument:
             own = own if isinstance(own, str) else ""
             name = _unique(_cleaned(own) or _cleaned(f"{method}_{path}") or method, longest, taken)
             found.append(
-                Operation(name, method.upper(), path, _summary(operation), _tags(operation), own)
+                Operation(
+                    name,
+                    method.upper(),
+                    path,
+                    summary=_summary(operation),
+                    tags=_tags(operation),
+                    id=own,
+                )
             )
         return tuple(found), tuple(problems)
 

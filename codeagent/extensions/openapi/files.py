@@ -86,7 +86,7 @@ def _read_file(value: Mapping[str, Any], workspace: Workspace, extension: int) -
     """
     given = str(value["path"])
     path = workspace.relative(given)
-    if path != posixpath.normpath(given) or workspace.resolve(path) != path:
+    if path != posixpath.normpath(given) or workspace.resolve(path, reading=False) != path:
         raise Denied(
             f"{given} is a link, or not relative to the workspace; give the file's own path. Nothing was sent"
         )

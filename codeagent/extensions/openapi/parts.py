@@ -47,16 +47,21 @@ def _source(added: AddedDocument, context: ExtensionContext) -> ToolSource:
     from codeagent.extensions.openapi.document import ApiDocument  # only once it is asked for
     from codeagent.extensions.openapi.source import DocumentOptions, OpenApiSource  # as above
     from codeagent.net.web.client import WebClient  # as above
-    from codeagent.net.web.secrets import SecretBook  # as above
+    from codeagent.net.web.secrets import BoundSecrets  # as above
 
     record, web = added.record, context.settings.section("web", WebHosts)
     options = DocumentOptions(
-        added.name, record.hosts, record.base, record.server, record.only, record.secrets
+        added.name,
+        record.hosts,
+        record.base,
+        record.server,
+        record.only,
+        credentials=record.secrets,
     )
     hosts = record.hosts if record.private else web.private_hosts
     client = WebClient(context.environment, hosts)
     own = dict.fromkeys(record.secrets.values(), record.hosts)
     if added.place != "user":
         own = {name: web.secrets.get(name, ()) for name in own}
-    secrets = SecretBook(own, context.secret, context.redactor)
+    secrets = BoundSecrets(own, context.secret, context.redactor)
     return OpenApiSource(options, lambda: ApiDocument.read(added.read()), client, secrets)

@@ -156,10 +156,10 @@ def plan_of(document: ApiDocument, operation: Operation) -> Plan:
         operation,
         tuple(parameters),
         body,
-        security_of(document, raw),
-        schema,
-        said,
-        _documentation(raw),
+        security=security_of(document, raw),
+        schema=schema,
+        description=said,
+        documentation=_documentation(raw),
     )
 
 

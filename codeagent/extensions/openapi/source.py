@@ -17,7 +17,7 @@ from codeagent.extensions.openapi.plan import plan_of, security_of
 from codeagent.extensions.openapi.reading import BadDocument
 from codeagent.extensions.openapi.tool import Caller, OperationTool
 from codeagent.net.web.client import WebClient
-from codeagent.net.web.secrets import SecretBook
+from codeagent.net.web.secrets import BoundSecrets
 from codeagent.net.web.url import WebUrl
 from codeagent.tools.source import ListedTool, Listing
 
@@ -57,7 +57,7 @@ class OpenApiSource:
         options: DocumentOptions,
         read: Callable[[], ApiDocument],
         client: WebClient,
-        secrets: SecretBook,
+        secrets: BoundSecrets,
     ) -> None:
         """`read` blocks; it is called in a thread."""
         self.name = options.name

@@ -38,7 +38,7 @@ from codeagent.extensions.openapi.writing import (
 from codeagent.net.web.client import WebClient, WebRequest
 from codeagent.net.web.headers import checked_headers
 from codeagent.net.web.result import result_of
-from codeagent.net.web.secrets import SecretBook, basic
+from codeagent.net.web.secrets import BoundSecrets, basic
 from codeagent.net.web.url import WebUrl
 
 _LONGEST_DESCRIPTION = 600
@@ -57,7 +57,7 @@ class Caller:
     document: str
     """The user's name for the document."""
     client: WebClient
-    secrets: SecretBook
+    secrets: BoundSecrets
     credentials: Mapping[str, str] = field(default_factory=dict)
     """The names of secrets, by security scheme."""
 

@@ -16,7 +16,7 @@ EXTENSION = Extension(
     in_conversations=InConversations(
         acts={"RunRecipe": "codeagent.extensions.recipes.steps:run_recipe"}
     ),
-    in_folders=InFolders(prompts="codeagent.extensions.recipes.book:read_recipes"),
+    in_folders=InFolders(prompts="codeagent.extensions.recipes.recipe_folders:read_recipes"),
     screen=OnScreen(
         commands=(
             SlashCommand(

@@ -14,14 +14,13 @@ from codeagent.commands.arguments import (
     say,
     workspace_of,
 )
-from codeagent.config.local_environment import LocalEnvironment
-from codeagent.config.paths import config_dir, state_dir
+from codeagent.config.local_environment import LocalEnvironment, config_dir, state_dir
 from codeagent.config.settings import LIMITS, Settings
 from codeagent.core.acts import RunRecipe
 from codeagent.core.errors import ConfigError
 from codeagent.core.recipes import (
     Recipe,
-    RecipeBook,
+    Recipes,
     RecipeStep,
     StepLimits,
     find_recipe,
@@ -61,11 +60,9 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         action="store_true",
         help="write it even if something in the workflow has no counterpart",
     )
-    trusting = actions.add_parser(
-        "trust", help="trust this project's recipes as they are now, in this folder"
-    )
-    distrusting = actions.add_parser("distrust", help="stop trusting this project's recipes")
-    add_cwd(listing, showing, checking, importing, trusting, distrusting)
+    actions.add_parser("trust", help="trust this project's recipes as they are now, in this folder")
+    actions.add_parser("distrust", help="stop trusting this project's recipes")
+    add_cwd(*actions.choices.values())
 
 
 def main(args: argparse.Namespace, app: "App") -> int:
@@ -127,18 +124,18 @@ def _refuse_file(given: str, local: LocalEnvironment) -> None:
     )
 
 
-def _list(book: RecipeBook, *, as_json: bool) -> int:
+def _list(recipes: Recipes, *, as_json: bool) -> int:
     if as_json:
-        print_json([_facts(recipe) for recipe in book.listed])
+        print_json([_facts(recipe) for recipe in recipes.listed])
     else:
-        for recipe in book.listed:
+        for recipe in recipes.listed:
             mark = "" if recipe.trusted else " (not trusted)"
             print(f"{recipe.name:<20} {recipe.description}{mark}")
             print(f"{'':<20} {visible(recipe.where)}{': ' if recipe.usage else ''}{recipe.usage}")
-    for problem in book.problems:
+    for problem in recipes.problems:
         say(f"{problem.level}: {problem}" if problem.level == "warning" else str(problem))
-    if book.untrusted:
-        say(f"{', '.join(map(visible, book.untrusted))}: {_UNTRUSTED}")
+    if recipes.untrusted:
+        say(f"{', '.join(map(visible, recipes.untrusted))}: {_UNTRUSTED}")
     return 0
 
 
@@ -206,9 +203,9 @@ def _facts(recipe: Recipe) -> dict[str, Any]:
     }
 
 
-def _trust(book: RecipeBook) -> int:
-    waiting = book.untrusted
-    book.trust()
+def _trust(recipes: Recipes) -> int:
+    waiting = recipes.untrusted
+    recipes.trust()
     print(
         "nothing waits for your trust"
         if not waiting

@@ -6,7 +6,7 @@ from collections.abc import Sequence
 
 from codeagent.core.acts import RunRecipe
 from codeagent.core.errors import CodeagentError, ConfigError
-from codeagent.core.recipes import Recipe, RecipeBook, RecipeInput, find_recipe
+from codeagent.core.recipes import Recipe, RecipeInput, Recipes, find_recipe
 from codeagent.core.sanitize import one_line, visible
 from codeagent.tui.actions import Action
 from codeagent.tui.commands import NOT_RUN, OFFERED
@@ -26,8 +26,8 @@ _DISTRUSTED = "the recipes of this project no longer run"
 
 async def offered(client: SessionClient) -> tuple[Action, ...]:
     """Return a slash command for each recipe there is now. Raises CodeagentError."""
-    book = await asyncio.to_thread(client.launcher.recipes)
-    return tuple(map(_row, book.listed))
+    recipes = await asyncio.to_thread(client.launcher.recipes)
+    return tuple(map(_row, recipes.listed))
 
 
 def _row(recipe: Recipe) -> Action:
@@ -51,10 +51,10 @@ async def run(chat: ChatScreen, argument: str) -> None:
     CodeagentError."""
     name, _, line = argument.partition(" ")
     client = await chat.outbox.ready()
-    book = await asyncio.to_thread(client.launcher.recipes)
+    recipes = await asyncio.to_thread(client.launcher.recipes)
     try:
-        recipe = find_recipe(book, name)
-        if not recipe.trusted and not await _trust(chat, book):
+        recipe = find_recipe(recipes, name)
+        if not recipe.trusted and not await _trust(chat, recipes):
             raise ConfigError(f"/{name} was not run: /recipes shows the recipes of this project")
         given = recipe.spelled(line)
         for one in recipe.missing(given):
@@ -62,7 +62,7 @@ async def run(chat: ChatScreen, argument: str) -> None:
                 raise ConfigError(f"/{name} was not run: {one.name} is missing")
             given[one.name] = value
         act = RunRecipe(
-            find_recipe(book, name),
+            find_recipe(recipes, name),
             recipe.values(given),
             tightens=chat.launch_options.mode is not None,
         )
@@ -76,33 +76,33 @@ async def run(chat: ChatScreen, argument: str) -> None:
 
 async def recipes(chat: ChatScreen, argument: str) -> None:
     """Handle `/recipes [trust|distrust]`. Raises CodeagentError."""
-    book = await asyncio.to_thread((await chat.outbox.ready()).launcher.recipes)
+    recipes = await asyncio.to_thread((await chat.outbox.ready()).launcher.recipes)
     match argument:
         case "":
-            await chat.app.push_screen_wait(TextScreen("Recipes", recipes_markdown(book)))
-        case "trust" if not book.untrusted:
+            await chat.app.push_screen_wait(TextScreen("Recipes", recipes_markdown(recipes)))
+        case "trust" if not recipes.untrusted:
             chat.tell("no recipes wait for your trust")
         case "trust":
             chat.tell(
-                "trusted as they are now" if await _trust(chat, book) else "nothing was changed"
+                "trusted as they are now" if await _trust(chat, recipes) else "nothing was changed"
             )
         case "distrust":
-            await asyncio.to_thread(book.distrust)
+            await asyncio.to_thread(recipes.distrust)
             chat.tell(_DISTRUSTED)
         case _:
             chat.tell(f"/recipes takes nothing, trust or distrust, not '{one_line(argument, 40)}'")
 
 
-def recipes_markdown(book: RecipeBook) -> str:
+def recipes_markdown(recipes: Recipes) -> str:
     """Return every recipe in full, for the user to read before trusting it."""
     parts = ["# Recipes"]
-    if book.untrusted:
+    if recipes.untrusted:
         parts.append(
             "These are not trusted yet; `/recipes trust` asks about them: "
-            + ", ".join(map(visible, book.untrusted))
+            + ", ".join(map(visible, recipes.untrusted))
         )
-    parts += [f"- {problem.level}: {visible(str(problem))}" for problem in book.problems]
-    for recipe in book.listed:
+    parts += [f"- {problem.level}: {visible(str(problem))}" for problem in recipes.problems]
+    for recipe in recipes.listed:
         parts.append(f"## /{recipe.name} {recipe.usage}".rstrip())
         parts.append(f"{recipe.description}\n\nfrom `{visible(recipe.where)}`")
         parts += [
@@ -110,7 +110,7 @@ def recipes_markdown(book: RecipeBook) -> str:
             for one in recipe.inputs
         ]
         parts += [f"### {step.id}\n\n{_fenced(step.prompt)}" for step in recipe.steps]
-    return "\n\n".join(parts if book.listed or book.problems else [_NONE])
+    return "\n\n".join(parts if recipes.listed or recipes.problems else [_NONE])
 
 
 def _fenced(text: str) -> str:
@@ -118,9 +118,9 @@ def _fenced(text: str) -> str:
     return f"{fence}text\n{visible(text.rstrip())}\n{fence}"
 
 
-async def _trust(chat: ChatScreen, book: RecipeBook) -> bool:
+async def _trust(chat: ChatScreen, recipes: Recipes) -> bool:
     """Ask whether the project's recipes are trusted as they are, and remember a yes."""
-    files = one_line(", ".join(book.untrusted), 300)
+    files = one_line(", ".join(recipes.untrusted), 300)
     question = (
         "Trust the recipes of this project?",
         "they come with this project; their text is sent to the model, and they set tools and model of their steps. "
@@ -129,8 +129,8 @@ async def _trust(chat: ChatScreen, book: RecipeBook) -> bool:
     )
     if not await chat.app.push_screen_wait(FolderQuestion(files, asks=question)):
         return False
-    await asyncio.to_thread(book.trust)
-    return not book.untrusted
+    await asyncio.to_thread(recipes.trust)
+    return not recipes.untrusted
 
 
 async def _ask(chat: ChatScreen, recipe: Recipe, one: RecipeInput) -> str | None:
@@ -142,7 +142,9 @@ async def _ask(chat: ChatScreen, recipe: Recipe, one: RecipeInput) -> str | None
         case "boolean":
             rows = [PickerRow("true", "true", "yes"), PickerRow("false", "false", "no")]
         case "path":
-            rows = [PickerRow(path, path) for path in await (await chat.outbox.ready()).files()]
+            rows = [
+                PickerRow(path, path) for path in await (await chat.outbox.ready()).launcher.files()
+            ]
         case _:
             pass
     about = f" · {one_line(one.description, 80)}" if one.description else ""

@@ -120,10 +120,10 @@ def _step(fields: StepFields, outer: PromptFields, number: str) -> RecipeStep:
         fields.id or number,
         fields.prompt,
         None if tools is None else tuple(dict.fromkeys(tools)),
-        fields.model or outer.model,
-        fields.mode or outer.mode,
-        fields.limits.over(outer.limits),
-        fields.network or outer.network,
+        model=fields.model or outer.model,
+        mode=fields.mode or outer.mode,
+        limits=fields.limits.over(outer.limits),
+        network=fields.network or outer.network,
     )
 
 
@@ -141,10 +141,10 @@ def _recipe(
         name,
         about,
         steps,
-        file.shown,
-        file.place,
-        inputs,
-        fields.version,
+        where=file.shown,
+        place=file.place,
+        inputs=inputs,
+        version=fields.version,
         trusted=file.place == "user",
     )
 
@@ -217,5 +217,12 @@ def _foreign(file: ToolFile, head: YamlDocument, body: str, report: YamlReport) 
     step = RecipeStep("1", body)
     trusted = file.place == "user"
     return Recipe(
-        name, about, (step,), file.shown, file.place, (arguments,), trusted=trusted, numbered=True
+        name,
+        about,
+        (step,),
+        where=file.shown,
+        place=file.place,
+        inputs=(arguments,),
+        trusted=trusted,
+        numbered=True,
     )

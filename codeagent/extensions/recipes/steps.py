@@ -9,12 +9,12 @@ from codeagent.agent.conversation import Conversation
 from codeagent.agent.limits import Limits
 from codeagent.agent.parts import Host
 from codeagent.core.acts import RunRecipe
-from codeagent.core.allow import AllowList
 from codeagent.core.dataclass import dataclass
 from codeagent.core.errors import CodeagentError, ConfigError
 from codeagent.core.events import RunFinished
 from codeagent.core.model import Model
 from codeagent.core.notices import RecipeStepBegun, RecipeStopped
+from codeagent.core.patterns import AllowList
 from codeagent.core.policy import Mode, narrower
 from codeagent.core.recipes import RecipeStep, StepLimits, require_trust
 from codeagent.core.tool import NotFound, Tool, ToolDefinition

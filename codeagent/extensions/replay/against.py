@@ -15,8 +15,7 @@ from typing import TYPE_CHECKING, Any
 
 from codeagent.commands.arguments import print_json, say, settings_of
 from codeagent.commands.demo import commit_all
-from codeagent.config.local_environment import LocalEnvironment
-from codeagent.config.paths import state_dir
+from codeagent.config.local_environment import LocalEnvironment, state_dir
 from codeagent.config.settings import Settings
 from codeagent.core.acts import Interrupt, Steer
 from codeagent.core.audit import SessionStats, gather_stats

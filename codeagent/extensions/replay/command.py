@@ -16,7 +16,7 @@ from codeagent.commands.arguments import open_store
 from codeagent.commands.chat import every_extension, require_terminal
 from codeagent.commands.launcher import LocalLauncher
 from codeagent.commands.sessions import add_session_argument, chosen
-from codeagent.config.paths import config_dir, state_dir
+from codeagent.config.local_environment import config_dir, state_dir
 from codeagent.config.settings import Settings
 from codeagent.core.errors import ConfigError
 from codeagent.core.event_json import event_json, parse_event_json

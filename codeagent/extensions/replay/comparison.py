@@ -144,10 +144,10 @@ class _Reading:
             self.exchanges,
             "" if self.first is None else self.first.workspace,
             tuple(self.models),
-            "" if self.snapshot is None else self.snapshot.snapshot,
-            self.since,
-            () if self.snapshot is None else self.snapshot.left_out,
-            tuple(self.others),
+            snapshot="" if self.snapshot is None else self.snapshot.snapshot,
+            since=self.since,
+            left_out=() if self.snapshot is None else self.snapshot.left_out,
+            not_repeated=tuple(self.others),
         )
 
 

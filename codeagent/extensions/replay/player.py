@@ -22,7 +22,7 @@ from codeagent.core.events import (
     TextDelta,
     UnknownEvent,
 )
-from codeagent.core.jobs import JobBook
+from codeagent.core.jobs import SessionJobs
 from codeagent.core.json_types import MAIN
 from codeagent.core.messages import AssistantMessage, UserMessage
 from codeagent.core.model import ModelInUse
@@ -93,7 +93,7 @@ class SessionPlayer:
         self,
         session_id: str,
         events: Sequence[KnownEvent | UnknownEvent],
-        jobs: JobBook,
+        jobs: SessionJobs,
         *,
         speed: float = 1.0,
         step: bool = False,

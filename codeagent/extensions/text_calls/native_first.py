@@ -10,15 +10,14 @@ from codeagent.core.extension import Sections
 from codeagent.core.messages import ToolMessage
 from codeagent.core.model import Adapted, Model, ModelEvent, ModelRequest, Retrying
 from codeagent.extensions.text_calls.settings import TextToolSettings
-from codeagent.llm.errors import refuses_roles, refuses_tools
-from codeagent.llm.learned import Learned
 from codeagent.llm.retry import ModelWrapper
+from codeagent.llm.server_knowledge import ServerKnowledge
 
 if TYPE_CHECKING:  # with the parsers, which most models never need
     from codeagent.extensions.text_calls.text_tools import TextToolModel
 
 
-def wrapped(model: Model, learned: Learned, settings: Sections) -> Model:
+def wrapped(model: Model, learned: ServerKnowledge, settings: Sections) -> Model:
     """Apply the user's choice of protocol; without one, text replaces native tools once the
     provider refuses them."""
     section = settings.section("text_tools", TextToolSettings)
@@ -36,11 +35,11 @@ class NativeFirstModel(ModelWrapper):
     """A model with native calls until its provider refuses them; from then on, the same
     conversation as text."""
 
-    def __init__(self, inner: Model, protocol: str, learned: Learned | None = None) -> None:
+    def __init__(self, inner: Model, protocol: str, learned: ServerKnowledge | None = None) -> None:
         """`protocol` is the name of the one for text; `learned`: what is known about the model's
         server."""
         super().__init__(inner)
-        self._learned = learned or Learned()
+        self._learned = learned or ServerKnowledge()
         self._protocol = protocol
         self._as_text: TextToolModel | None = None
         self._lacked = False
@@ -82,6 +81,8 @@ class NativeFirstModel(ModelWrapper):
     def _needs_text(self, request: ModelRequest, error: ModelError) -> bool:
         """Tell whether calls and results were refused: by what runs the model, or by the roles of
         its template."""
+        from codeagent.llm.errors import refuses_roles, refuses_tools  # most requests never fail
+
         if request.tools and refuses_tools(error):
             return True
         return refuses_roles(error) and any(

@@ -43,9 +43,8 @@ async def main(args: argparse.Namespace, app: "App") -> int:
             )
             return 0
         try:
-            made = await split(
-                toolset.source, catalog.toolsets.sources.listing(toolset.source), settings, local
-            )
+            listing = catalog.toolsets.sources.listing(toolset.source)
+            made = await split(toolset.source, listing, settings, local, app)
         except SplitFailed as error:
             say(f"codeagent: {error} ({_cost(error.usage)})")
             return 1

@@ -8,7 +8,7 @@ from codeagent.core.policy import ApprovalKey
 from codeagent.core.ports import Workspace
 from codeagent.core.sanitize import one_line
 from codeagent.core.tool import Access, Tool, ToolArgs, ToolContext, ToolResult
-from codeagent.core.toolbox import ToolsetFacts
+from codeagent.core.toolbox import ToolsetSummary
 from codeagent.tools.source import ListedTool
 from codeagent.tools.toolsets import Toolsets
 
@@ -76,12 +76,12 @@ class ToolsetList(Tool[ToolsetListArgs]):
             found |= {(one.source, tool.name): f"{one.name}: {_tool(tool)}" for tool in fitting}
         return list(found.values())
 
-    def _line(self, facts: ToolsetFacts) -> str:
+    def _line(self, facts: ToolsetSummary) -> str:
         about = f": {one_line(facts.about, _WIDTH)}" if facts.about else ""
         return f"{facts.name} ({_state(facts)}){about}"
 
 
-def _state(facts: ToolsetFacts) -> str:
+def _state(facts: ToolsetSummary) -> str:
     match facts.state:
         case "failed":
             state = f"failed, tried again later: {facts.reason}"

@@ -6,6 +6,7 @@ from typing import Annotated, Any
 
 from codeagent.core.deferred import AfterValidator, Field
 from codeagent.core.display import TextBlock
+from codeagent.core.jobs import Trigger
 from codeagent.core.json_types import MAIN
 from codeagent.core.policy import ApprovalKey
 from codeagent.core.tool import (
@@ -19,7 +20,6 @@ from codeagent.core.tool import (
     ToolContext,
     ToolResult,
 )
-from codeagent.core.triggers import Trigger, TriggerBook
 from codeagent.extensions.triggers.triggers import Triggers
 from codeagent.tools.arguments import AS_SECONDS, Count, written
 from codeagent.tools.extension import ExtensionContext
@@ -71,8 +71,8 @@ class _SetTool(Tool[ArgsT]):
     permission = "prompt"
     effect = "nothing"
 
-    def __init__(self, book: TriggerBook) -> None:
-        self._book = book
+    def __init__(self, triggers: Triggers) -> None:
+        self._triggers = triggers
 
     def approval_key(self, args: ArgsT) -> ApprovalKey:
         return ApprovalKey(kind="text", parts=(self.target(args),))
@@ -87,7 +87,7 @@ class _SetTool(Tool[ArgsT]):
             raise Failed("only the agent that the user talks to can set triggers")
         trigger = await self._set(args)
         return ToolResult.from_text(
-            f"Set: {trigger_line(trigger, self._book.now())}", details={"trigger": trigger.id}
+            f"Set: {trigger_line(trigger, self._triggers.now())}", details={"trigger": trigger.id}
         )
 
     @abstractmethod
@@ -125,19 +125,19 @@ class AddTimer(_SetTool[TimerArgs]):
             raise InvalidArgs(
                 "a timer that repeats needs seconds; for times of the day use add_schedule"
             )
-        due = self._book.now() + (args.seconds or 0)
+        due = self._triggers.now() + (args.seconds or 0)
         if args.at is not None:
             due = datetime.fromisoformat(args.at).timestamp()
-            if due <= self._book.now():
-                raise InvalidArgs(f"{args.at} has passed; it is {local_time(self._book.now())}")
-            if due > self._book.now() + _LONGEST:
+            if due <= self._triggers.now():
+                raise InvalidArgs(f"{args.at} has passed; it is {local_time(self._triggers.now())}")
+            if due > self._triggers.now() + _LONGEST:
                 raise InvalidArgs(
                     f"{args.at} is more than {timedelta(seconds=_LONGEST).days} days away"
                 )
         every = args.seconds if args.repeat else None
         at_most = (args.max_count or _USUAL) if args.repeat else 1
         when = "once" if every is None else f"every {every:g} s"
-        return await self._book.add(
+        return await self._triggers.add(
             "timer", when, args.prompt, at_most=at_most, every=every, due=due
         )
 
@@ -156,7 +156,7 @@ class AddSchedule(_SetTool[ScheduleArgs]):
         return f"schedule {args.cron}, at most {args.max_count} times"
 
     async def _set(self, args: ScheduleArgs) -> Trigger:
-        return await self._book.add(
+        return await self._triggers.add(
             "schedule", " ".join(args.cron.split()), args.prompt, at_most=args.max_count
         )
 
@@ -172,7 +172,7 @@ class WatchFile(_SetTool[WatchFileArgs]):
         return f"watch {args.glob}, at most {args.max_count} times"
 
     async def _set(self, args: WatchFileArgs) -> Trigger:
-        return await self._book.add("file", args.glob, args.prompt, at_most=args.max_count)
+        return await self._triggers.add("file", args.glob, args.prompt, at_most=args.max_count)
 
 
 class TriggerListTool(Tool[NoArgs]):
@@ -185,11 +185,13 @@ class TriggerListTool(Tool[NoArgs]):
     effect = "nothing"
     repeatable = True
 
-    def __init__(self, book: TriggerBook) -> None:
-        self._book = book
+    def __init__(self, triggers: Triggers) -> None:
+        self._triggers = triggers
 
     async def run(self, args: NoArgs, ctx: ToolContext) -> ToolResult:
-        lines = [trigger_line(trigger, self._book.now()) for trigger in self._book.triggers()]
+        lines = [
+            trigger_line(trigger, self._triggers.now()) for trigger in self._triggers.triggers()
+        ]
         return ToolResult.from_text("\n".join(lines) or "No trigger is set.")
 
 
@@ -203,28 +205,28 @@ class TriggerStopTool(Tool[StopArgs]):
     permission = "auto"
     effect = "nothing"
 
-    def __init__(self, book: TriggerBook) -> None:
-        self._book = book
+    def __init__(self, triggers: Triggers) -> None:
+        self._triggers = triggers
 
     def approval_key(self, args: StopArgs) -> ApprovalKey:
         return ApprovalKey(kind="text", parts=(args.id,))
 
     async def run(self, args: StopArgs, ctx: ToolContext) -> ToolResult:
-        trigger = self._book.stop(args.id, "agent")
+        trigger = self._triggers.stop(args.id, "agent")
         if trigger is None:
-            known = ", ".join(trigger.id for trigger in self._book.triggers()) or "none"
+            known = ", ".join(trigger.id for trigger in self._triggers.triggers()) or "none"
             raise NotFound(f"there is no trigger {args.id[:40]!r}; there are: {known}")
         return ToolResult.from_text(f"{trigger.id} was stopped; it fired {trigger.fired} times.")
 
 
-def trigger_tools(book: TriggerBook) -> tuple[Tool[Any], ...]:
+def trigger_tools(triggers: Triggers) -> tuple[Tool[Any], ...]:
     """Return the tools in the order in which the model sees them."""
     return (
-        AddTimer(book),
-        AddSchedule(book),
-        WatchFile(book),
-        TriggerListTool(book),
-        TriggerStopTool(book),
+        AddTimer(triggers),
+        AddSchedule(triggers),
+        WatchFile(triggers),
+        TriggerListTool(triggers),
+        TriggerStopTool(triggers),
     )
 
 

@@ -1,5 +1,4 @@
-"""The triggers of one session (the TriggerBook of `core.triggers`), which fire only between
-turns."""
+"""The triggers of one session, which fire only between turns."""
 
 import asyncio
 import time
@@ -13,10 +12,10 @@ from codeagent.agent.parts import ConversationPart, Host, Opening
 from codeagent.core.acts import Refused, StopTrigger
 from codeagent.core.cancel import CancelToken
 from codeagent.core.errors import WorkspaceError
+from codeagent.core.jobs import Trigger, TriggerAdded, TriggerFired, TriggerKind, TriggerStopped
 from codeagent.core.messages import UserMessage
 from codeagent.core.notes import trigger_note
 from codeagent.core.tool import Failed
-from codeagent.core.triggers import Trigger, TriggerAdded, TriggerFired, TriggerKind, TriggerStopped
 
 if TYPE_CHECKING:  # most sessions watch no files
     from codeagent.extensions.triggers.watching import FileWatch
@@ -93,9 +92,11 @@ class Triggers(ConversationPart):
         return FileWatch(self._workspace)
 
     def now(self) -> float:
+        """Return seconds since the epoch."""
         return self._clock.now()
 
     def triggers(self) -> tuple[Trigger, ...]:
+        """Return those that can still fire, in the order in which they were set."""
         return tuple(self._active.values())
 
     async def add(
@@ -108,7 +109,7 @@ class Triggers(ConversationPart):
         every: float | None = None,
         due: float | None = None,
     ) -> Trigger:
-        """Raises Failed."""
+        """Set a trigger; `when` says how often, or gives a schedule or files. Raises Failed."""
         if len(self._active) >= MOST_TRIGGERS:
             raise Failed(f"{MOST_TRIGGERS} triggers are set already; stop one with trigger_stop")
         if every is not None and every < SHORTEST:
@@ -137,6 +138,7 @@ class Triggers(ConversationPart):
         return trigger
 
     def stop(self, trigger_id: str, by: Literal["agent", "user"]) -> Trigger | None:
+        """Stop a trigger and return it; None if the id is unknown."""
         if (trigger := self._active.pop(trigger_id, None)) is None:
             return None
         self._emitter.emit(TriggerStopped(trigger=replace(trigger, at_most=trigger.fired), by=by))
@@ -155,6 +157,9 @@ class Triggers(ConversationPart):
     async def at_rest(self, token: CancelToken) -> None:
         """Fire what is due when the agent would stop, or wait for the next awaited trigger. Raises
         RunCancelled."""
+        if not self._active:
+            self._follow_clock()
+            return
         await token.guard(self._fire_due())
         while self._awaited and self._active and not self._queue.wakes:
             self._changed.clear()

@@ -5,10 +5,10 @@ from collections import OrderedDict
 
 from codeagent.core.cancel import CancelToken
 from codeagent.core.errors import WorkspaceError
+from codeagent.core.patterns import ignore_line
 from codeagent.core.ports import Workspace
 from codeagent.core.sanitize import one_line, unspelled
 from codeagent.core.tool import Failed
-from codeagent.core.wildmatch import ignore_line
 from codeagent.tools.arguments import DEEPEST
 from codeagent.tools.walk import TreeWalk
 
@@ -67,14 +67,7 @@ class FileWatch:
         glob = ignore_line(pattern)
         if glob is None:
             raise Failed(f"{pattern!r} is not a pattern; write one such as *.py or src/**")
-        walk = TreeWalk(
-            self._workspace,
-            self._workspace.ignores(),
-            CancelToken(),
-            DEEPEST,
-            (glob,),
-            most_lines=_MOST_FILES,
-        )
+        walk = TreeWalk(self._workspace, CancelToken(), DEEPEST, (glob,), most_lines=_MOST_FILES)
         walk.list(".")
         found: Seen = {}
         for path in walk.files:

@@ -7,8 +7,8 @@ from contextvars import ContextVar
 from dataclasses import fields
 from typing import Any, TypeVar, get_args, overload
 
+from codeagent.core.budget import as_seconds
 from codeagent.core.dataclass import dataclass
-from codeagent.core.durations import as_seconds
 from codeagent.core.policy import Effect, Permission
 from codeagent.core.tool import ToolMode
 

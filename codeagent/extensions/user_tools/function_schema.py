@@ -194,7 +194,9 @@ def _schema_of(
         for key, parameter in parameters.items()
         if parameter.default is _EMPTY or isinstance(parameter.default, FieldInfo)
     )
-    return FunctionSchema(model, text, context, unknown, tuple(fields), made)
+    return FunctionSchema(
+        model, text, context, undocumented=unknown, _fields=tuple(fields), _made=made
+    )
 
 
 def _is_taken(name: str) -> bool:

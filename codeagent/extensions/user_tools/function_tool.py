@@ -17,9 +17,9 @@ from pydantic_core import PydanticSerializationError, to_jsonable_python
 
 from codeagent.core.dataclass import dataclass
 from codeagent.core.display import TextBlock
+from codeagent.core.memory import OutputStore
 from codeagent.core.messages import TextPart
 from codeagent.core.policy import ApprovalKey
-from codeagent.core.ports import OutputStore
 from codeagent.core.tool import Cancelled, Failed, Preview, Tool, ToolContext, ToolError, ToolResult
 from codeagent.extensions.user_tools.decorator import ToolMark
 from codeagent.extensions.user_tools.function_schema import FunctionArgs, FunctionSchema
@@ -71,7 +71,8 @@ class FunctionTool(Tool[FunctionArgs]):
     source = "python"
 
     def __init__(self, found: MarkedFunction, schema: FunctionSchema, outputs: OutputStore) -> None:
-        marked, self.name = found.marked, found.name
+        marked = found.marked
+        self.name = found.name
         self.label = (
             marked.label
             or self.name.replace("_", " ").replace("-", " ").strip().capitalize()

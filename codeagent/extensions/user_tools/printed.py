@@ -9,9 +9,9 @@ from contextlib import asynccontextmanager, contextmanager
 from contextvars import ContextVar
 from typing import Any, Literal, TextIO
 
-from codeagent.core.messages import OutputStream
-from codeagent.core.ports import OutputSink
-from codeagent.core.tool import ToolContext, require_text, require_update
+from codeagent.core.memory import OutputSink
+from codeagent.core.messages import OutputStream, require_text, require_update
+from codeagent.core.tool import ToolContext
 from codeagent.tools.shell.run import CommandOutput
 
 PrintedStream = Literal["stdout", "stderr"]

@@ -16,7 +16,7 @@ from importlib.metadata import EntryPoint, entry_points
 from pathlib import Path
 from typing import Any
 
-from codeagent.core.ports import OutputStore
+from codeagent.core.memory import OutputStore
 from codeagent.core.tool import Tool
 from codeagent.core.toolbox import ToolProblem
 from codeagent.extensions.user_tools.decorator import ToolMark, marked_as, marks_collected
@@ -260,7 +260,15 @@ def _is_at_home(function: Callable[..., Any], module: types.ModuleType) -> bool:
 def _found_in_file(function: Callable[..., Any], file: ToolFile) -> MarkedFunction:
     where = f"{file.shown}:{_line_of(function, file.shown)}"
     marked = marked_as(function) or ToolMark()
-    return MarkedFunction(function, marked, where, where, file.shown, file.shown, file.content)
+    return MarkedFunction(
+        function,
+        marked,
+        where,
+        origin=where,
+        shown=file.shown,
+        code_file=file.shown,
+        content=file.content,
+    )
 
 
 def _line_of(function: Callable[..., Any], file: str) -> int:
@@ -358,7 +366,8 @@ def _made(point: EntryPoint, where: str, outputs: OutputStore) -> Loaded:
     if isinstance(target, type) and issubclass(target, Tool):
         target = target()
     if isinstance(target, Tool):
-        target.source, target.origin = "python", _package(point)
+        target.source = "python"
+        target.origin = _package(point)
         return Loaded((target,), lint(target, where))
     functions = list(vars(target).values()) if isinstance(target, types.ModuleType) else [target]
     marks = [
@@ -382,4 +391,12 @@ def _found_in_package(
     except OSError:
         content = None
     shown = f"{function.__module__.replace('.', '/')}.py"
-    return MarkedFunction(function, marked, where, _package(point), shown, file, content)
+    return MarkedFunction(
+        function,
+        marked,
+        where,
+        origin=_package(point),
+        shown=shown,
+        code_file=file,
+        content=content,
+    )

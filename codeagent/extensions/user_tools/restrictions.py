@@ -147,7 +147,9 @@ class Restrictions:
         If `access` is None, every given list applies.
         """
         try:
-            places = dict.fromkeys((workspace.relative(path), workspace.resolve(path)))
+            places = dict.fromkeys(
+                (workspace.relative(path), workspace.resolve(path, reading=False))
+            )
         except WorkspaceError as error:
             raise Denied(f"argument '{name}': {error}") from None
         lists = {"read": self.read, "write": self.write}

@@ -83,7 +83,8 @@ def _package() -> Any:
 
     class ToolResult:
         def __init__(self, text: Any, details: Any) -> None:
-            self.text, self.details = text, details
+            self.text = text
+            self.details = details
 
         @classmethod
         def from_text(cls, text: Any, details: Any = None) -> Any:

@@ -79,18 +79,22 @@ class AnswerTap:
                     if self._held.endswith(self._marker[:n])
                 )
                 kept = len(self._held) - next(begun, 0)
-                passed, self._held = self._held[:kept], self._held[kept:]
+                passed = self._held[:kept]
+                self._held = self._held[kept:]
                 return passed
-            before, self._held = self._held[:at], self._held[at + len(self._marker) :]
+            before = self._held[:at]
+            self._held = self._held[at + len(self._marker) :]
             self._inside = True
         end = self._held.find(b"\n")
         if end < 0:
             if len(self._held) > LARGEST_ANSWER:
-                self.too_large, self._held = True, b""
+                self.too_large = True
+                self._held = b""
             return before
         answer, after = self._held[:end], self._held[end + 1 :]
         self.answer = None if self.too_large else answer
-        self._held, self._inside = b"", False
+        self._held = b""
+        self._inside = False
         return before + after
 
 

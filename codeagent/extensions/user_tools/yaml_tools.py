@@ -13,8 +13,9 @@ from pydantic import BaseModel, ValidationError
 
 from codeagent.core.display import TerminalBlock, TextBlock
 from codeagent.core.errors import ConfigError, WorkspaceError
+from codeagent.core.memory import OutputStore
 from codeagent.core.policy import ApprovalKey, EquivalentCall, Policy, Rule
-from codeagent.core.ports import Command, OutputStore, Workspace
+from codeagent.core.ports import Command, Workspace
 from codeagent.core.recipes import RecipeInput
 from codeagent.core.sanitize import one_line
 from codeagent.core.tool import (
@@ -223,7 +224,9 @@ class CommandTool(_YamlTool):
 
         The caller sets what the file says about the tool.
         """
-        self.name, self.schema, self.origin = fields.name, arguments.schema, origin
+        self.name = fields.name
+        self.schema = arguments.schema
+        self.origin = origin
         self._arguments = arguments
         self._inputs = inputs
         self._template = template
@@ -318,7 +321,7 @@ class CommandTool(_YamlTool):
         )
         if self._folder is not None:
             try:
-                workspace.resolve(self._folder)
+                workspace.resolve(self._folder, reading=False)
             except WorkspaceError as error:
                 raise Denied(f"its folder {one_line(self._folder, 100)}: {error}") from None
         return script

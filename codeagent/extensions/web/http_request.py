@@ -27,7 +27,7 @@ from codeagent.extensions.web.access import host_key, host_proposal, parsed_url
 from codeagent.net.web.client import SECONDS, WebClient, WebRequest
 from codeagent.net.web.headers import checked_headers
 from codeagent.net.web.result import result_of
-from codeagent.net.web.secrets import SecretBook, references_in
+from codeagent.net.web.secrets import BoundSecrets, references_in
 from codeagent.net.web.url import WebUrl
 from codeagent.tools.arguments import AS_SECONDS
 
@@ -78,7 +78,7 @@ class HttpRequest(Tool[HttpRequestArgs]):
     permission = "prompt"
     effect = "anything"
 
-    def __init__(self, client: WebClient, secrets: SecretBook) -> None:
+    def __init__(self, client: WebClient, secrets: BoundSecrets) -> None:
         self._client = client
         self._secrets = secrets
 

@@ -14,7 +14,7 @@ from codeagent.core.sanitize import one_line
 from codeagent.core.tool import Failed, Preview, Tool, ToolArgs, ToolContext, ToolResult
 from codeagent.net.web.client import WebClient, WebRequest
 from codeagent.net.web.result import NOT_ORDERS, result_of
-from codeagent.net.web.secrets import SecretBook
+from codeagent.net.web.secrets import BoundSecrets
 from codeagent.net.web.url import WebUrl
 from codeagent.tools.arguments import written
 
@@ -90,7 +90,7 @@ class WebSearch(Tool[WebSearchArgs]):
     concurrency = "shared"
 
     def __init__(
-        self, client: WebClient, secrets: SecretBook, provider: SearchProvider, url: str
+        self, client: WebClient, secrets: BoundSecrets, provider: SearchProvider, url: str
     ) -> None:
         """Raises ValueError if `url` is not an address."""
         self._client = client

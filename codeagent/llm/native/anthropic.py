@@ -25,6 +25,7 @@ from codeagent.llm.provider_tools import (
 )
 from codeagent.llm.providers import Target
 from codeagent.llm.stream import CallPiece, Delta, ProviderWork, StreamPiece, is_object
+from codeagent.llm.usage import count
 from codeagent.llm.wire import (
     MARKED,
     Wire,
@@ -41,7 +42,7 @@ _THOUGHTS = ("thinking", "redacted_thinking")
 _OWN = ("text", "tool_use", *_THOUGHTS)
 """The types of blocks that the model itself writes; all others are of tools that the provider
 runs."""
-_NOTHING = (StreamPiece(Delta(), None),)
+_NOTHING = (StreamPiece(),)
 
 
 @dataclass(frozen=True)
@@ -57,15 +58,13 @@ class AnthropicWriter:
     """Writes the requests of one model."""
 
     def __init__(self, target: Target, effort: Effort | None) -> None:
-        self._target = target
         self._effort = effort
         self._turns = {
             thinks: PerMessage(partial(_turn, target=target, thinks=thinks))
             for thinks in (True, False)
         }
 
-    def body(self, request: ModelRequest, target: Target | None = None) -> bytes:
-        target = target or self._target
+    def body(self, request: ModelRequest, target: Target) -> bytes:
         effort, thinks = asked_effort(self._effort, "anthropic", request.messages)
         asked = thinking_arguments(
             effort, "anthropic", target.max_tokens, target.facts, target.room
@@ -256,10 +255,9 @@ class AnthropicReader:
                 self._finished = self._finished or finish is not None
                 return (StreamPiece(self._end(finish), self._figures(event.get("usage"))),)
             case "message_stop" if not self._finished:
-                return (StreamPiece(self._end("end_turn"), None),)
+                return (StreamPiece(self._end("end_turn")),)
             case "error":
-                error = event.get("error")
-                raise ProviderError(error if isinstance(error, dict) else {"message": str(error)})
+                raise ProviderError(event.get("error"))
             case _:
                 return _NOTHING
 
@@ -360,26 +358,17 @@ class AnthropicReader:
         if not isinstance(usage, dict):
             return None
         self._usage |= {name: figure for name, figure in usage.items() if figure}
-        read, written = (
-            self._number("cache_read_input_tokens"),
-            self._number("cache_creation_input_tokens"),
-        )
-        thought = self._usage.get("output_tokens_details") or {}
+        read = count(self._usage, "cache_read_input_tokens")
+        written = count(self._usage, "cache_creation_input_tokens")
         return Usage(
-            input_tokens=self._number("input_tokens") + read + written,
-            output_tokens=self._number("output_tokens"),
+            input_tokens=count(self._usage, "input_tokens") + read + written,
+            output_tokens=count(self._usage, "output_tokens"),
             cache_read_tokens=read,
             cache_write_tokens=written,
-            reasoning_tokens=int(thought.get("thinking_tokens") or 0),
-            searches=int(
-                (self._usage.get("server_tool_use") or {}).get("web_search_requests") or 0
-            ),
+            reasoning_tokens=count(self._usage.get("output_tokens_details"), "thinking_tokens"),
+            searches=count(self._usage.get("server_tool_use"), "web_search_requests"),
         )
-
-    def _number(self, name: str) -> int:
-        figure = self._usage.get(name)
-        return int(figure) if isinstance(figure, int | float) else 0
 
 
 def _piece(**fields: Any) -> Sequence[StreamPiece]:
-    return (StreamPiece(Delta(**fields), None),)
+    return (StreamPiece(Delta(**fields)),)

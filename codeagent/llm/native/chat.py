@@ -34,7 +34,6 @@ class ChatWriter:
     """Writes the requests of one model."""
 
     def __init__(self, target: Target, effort: Effort | None) -> None:
-        self._target = target
         self._asked = _thinking(target, effort)
         switched_off = effort == "off" and target.provider in _THINKING_SWITCH
         thinks = bool(target.facts.get("supports_reasoning")) and not switched_off
@@ -46,8 +45,7 @@ class ChatWriter:
             )
         )
 
-    def body(self, request: ModelRequest, target: Target | None = None) -> bytes:
-        target = target or self._target
+    def body(self, request: ModelRequest, target: Target) -> bytes:
         new_limit = target.provider == "openai" and _NEW_LIMIT.match(
             target.bare_name.rpartition("/")[2]
         )
@@ -113,7 +111,7 @@ class ChatReader:
         """Read one event, or an object of a library that stands for one. Raises ProviderError."""
         error = field(event, "error")
         if error:
-            raise ProviderError(error if isinstance(error, dict) else {"message": str(error)})
+            raise ProviderError(error)
         delta, usage = read_delta(event), read_usage(event)
         self._finish = delta.finish or self._finish
         self._closing = usage is not None and replace(delta, work=None) == Delta()
@@ -121,7 +119,7 @@ class ChatReader:
 
     def end(self) -> Iterator[StreamPiece]:
         if self._finish is None and self._closing:
-            yield StreamPiece(Delta(finish="stop"), None)
+            yield StreamPiece(Delta(finish="stop"))
 
 
 def read_delta(chunk: Any) -> Delta:

@@ -13,7 +13,7 @@ from codeagent.core.lazy_regex import lazy_regex
 from codeagent.llm.errors import NotAStream
 from codeagent.llm.providers import WireFormat
 
-DONE = "[DONE]"
+_DONE = "[DONE]"
 """What ends a stream of chat completions, instead of an event."""
 _EVENT = lazy_regex(rb"(?:data|event|id|retry)[ \t]*:|:")
 _ENOUGH = len(b"event :")
@@ -97,11 +97,11 @@ class EventReader:
         if self.done:
             return
         yield from self._decoded(self._parser.end())
-        yield from (event for event in self._body.end() if isinstance(event, dict))
+        yield from self._body.end()
 
     def _decoded(self, events: list[str]) -> Iterator[dict[str, Any]]:
         for data in events:
-            if data == DONE:
+            if data == _DONE:
                 self.done = True
                 return
             if isinstance(event := json.loads(data), dict):
@@ -133,7 +133,7 @@ class StreamOrWhole:
             raise NotAStream(start, self._content_type, None)
         return b""
 
-    def end(self) -> list[dict[str, Any] | str]:
+    def end(self) -> list[dict[str, Any]]:
         """Return the events of a whole completion; none after a stream, however short. Raises
         NotAStream."""
         start = self._begun.lstrip(_BLANK)
@@ -146,7 +146,7 @@ class StreamOrWhole:
         return list(_events(start.rstrip(_BLANK), self._wire, self._content_type))
 
 
-def _events(body: bytes, wire: WireFormat, content_type: str) -> Iterator[dict[str, Any] | str]:
+def _events(body: bytes, wire: WireFormat, content_type: str) -> Iterator[dict[str, Any]]:
     """Yield the events a provider would have sent for this whole completion. Raises NotAStream if
     it is not one."""
     try:
@@ -156,12 +156,9 @@ def _events(body: bytes, wire: WireFormat, content_type: str) -> Iterator[dict[s
     match wire, whole:
         case "chat", {"choices": [{"message": dict()}, *_]}:
             yield _chat_chunk(whole)
-            yield DONE
         case "anthropic", {"type": "message", "content": list(blocks)}:
             yield from _message_events(whole, blocks)
-        case "responses", {"object": "response", "output": list(items)}:
-            for index, item in enumerate(items):
-                yield from _item_events(index, item)
+        case "responses", {"object": "response", "output": list()}:
             yield {"type": "response.completed", "response": whole}
         case _:
             raise NotAStream(body, content_type, whole)
@@ -185,11 +182,7 @@ def _message_events(whole: dict[str, Any], blocks: list[Any]) -> Iterator[dict[s
     """Yield the events of Anthropic's format."""
     yield {"type": "message_start", "message": {**whole, "content": [], "stop_reason": None}}
     for index, block in enumerate(block for block in blocks if isinstance(block, dict)):
-        started, deltas = _block_events(block)
-        yield {"type": "content_block_start", "index": index, "content_block": started}
-        yield from (
-            {"type": "content_block_delta", "index": index, "delta": delta} for delta in deltas
-        )
+        yield {"type": "content_block_start", "index": index, "content_block": block}
         yield {"type": "content_block_stop", "index": index}
     stop = {
         "stop_reason": whole.get("stop_reason") or "end_turn",
@@ -197,51 +190,3 @@ def _message_events(whole: dict[str, Any], blocks: list[Any]) -> Iterator[dict[s
     }
     yield {"type": "message_delta", "delta": stop, "usage": whole.get("usage") or {}}
     yield {"type": "message_stop"}
-
-
-def _block_events(block: dict[str, Any]) -> tuple[dict[str, Any], list[dict[str, Any]]]:
-    """Return the block as it begins, and its deltas."""
-    match block:
-        case {"type": "text", "text": text}:
-            return {**block, "text": ""}, [{"type": "text_delta", "text": text}]
-        case {"type": "thinking", "thinking": text}:
-            signature = {"type": "signature_delta", "signature": block.get("signature", "")}
-            return {**block, "thinking": "", "signature": ""}, [
-                {"type": "thinking_delta", "thinking": text},
-                signature,
-            ]
-        case {"type": "tool_use", "input": given}:
-            return {**block, "input": {}}, [
-                {"type": "input_json_delta", "partial_json": json.dumps(given)}
-            ]
-        case _:
-            return block, []
-
-
-def _item_events(index: int, item: Any) -> Iterator[dict[str, Any]]:
-    """Yield the events of one item of OpenAI's responses API; all there is to say of most is that
-    they have ended."""
-    match item:
-        case {"type": "message", "content": list(parts)}:
-            for part in parts:
-                if isinstance(part, dict) and isinstance(part.get("text"), str):
-                    yield {
-                        "type": "response.output_text.delta",
-                        "item_id": item.get("id", ""),
-                        "output_index": index,
-                        "content_index": 0,
-                        "delta": part["text"],
-                    }
-        case {"type": "function_call"}:
-            yield {
-                "type": "response.output_item.added",
-                "output_index": index,
-                "item": {**item, "arguments": ""},
-            }
-            yield {
-                "type": "response.function_call_arguments.delta",
-                "item_id": item.get("id", ""),
-                "output_index": index,
-                "delta": item.get("arguments", ""),
-            }
-    yield {"type": "response.output_item.done", "output_index": index, "item": item}

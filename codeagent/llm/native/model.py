@@ -7,8 +7,8 @@ from itertools import chain
 
 from codeagent.core.model import ModelRequest
 from codeagent.llm.errors import ProviderError, Redirected, lacks_path
+from codeagent.llm.native import RequestWriter, format_of
 from codeagent.llm.native.events import EventReader
-from codeagent.llm.native.formats import RequestWriter, format_of
 from codeagent.llm.provider_model import ProviderModel
 from codeagent.llm.provider_tools import declared_in
 from codeagent.llm.providers import Endpoint, Target, native_target
@@ -34,7 +34,7 @@ class NativeModel(ProviderModel):
             await self._client.close()
 
     async def _find_target(self) -> Target:
-        target = native_target(self._name, self._api_base, self._api_key, os.environ)
+        target = native_target(self.name, self._api_base, self._api_key, os.environ)
         assert target is not None
         self._passes_searches = target.provider == "openai" and "search" in target.bare_name
         self._writer = format_of(target.format).writer(target, self._thinking)
@@ -73,7 +73,7 @@ class NativeModel(ProviderModel):
             (self._url,) if self._url else tuple(filter(None, (endpoint.url, endpoint.other_url)))
         )
         for url in urls:
-            async with client.post(url, headers, body) as response:
+            async with client.send("POST", url, headers, body) as response:
                 if 200 <= response.status < 300:
                     if self._url and response.on_new_connection:
                         self._learned.reconnected()

@@ -24,28 +24,27 @@ from codeagent.llm.provider_tools import (
 )
 from codeagent.llm.providers import Target
 from codeagent.llm.stream import CallPiece, Delta, ProviderWork, StreamPiece
+from codeagent.llm.usage import count
 from codeagent.llm.wire import Wire, chat_messages, thinking_arguments, to_tools
 
 _CALL = "function_call"
 _THOUGHTS = "reasoning.encrypted_content"
 """Asked for where the provider's own tools are: it refuses what they did without the thoughts that
 led to it."""
-_NOTHING = StreamPiece(Delta(), None)
+_NOTHING = StreamPiece()
 
 
 class ResponsesWriter:
     """Writes the requests of one model."""
 
     def __init__(self, target: Target, effort: Effort | None) -> None:
-        self._target = target
         thinking = thinking_arguments(effort, "openai", target.max_tokens, target.facts)
         self._asked: Wire = (
             {"reasoning": {"effort": thinking["reasoning_effort"]}} if thinking else {}
         )
         self._items = PerMessage(partial(_items, target=target))
 
-    def body(self, request: ModelRequest, target: Target | None = None) -> bytes:
-        target = target or self._target
+    def body(self, request: ModelRequest, target: Target) -> bytes:
         limit = {} if target.max_tokens is None else {"max_output_tokens": target.max_tokens}
         head: Wire = {"model": target.bare_name, **limit, **self._asked}
         if target.facts.get("supports_native_streaming") is not False:
@@ -134,13 +133,13 @@ class ResponsesReader:
         match event.get("type"):
             case "response.output_text.delta" | "response.refusal.delta" if isinstance(delta, str):
                 self._text = True
-                return (StreamPiece(Delta(text=delta), None),)
+                return (StreamPiece(Delta(text=delta)),)
             case "response.reasoning_summary_text.delta" | "response.reasoning_text.delta" if (
                 isinstance(delta, str)
             ):
-                return (StreamPiece(Delta(thinking=(Thinking(text=delta),)), None),)
+                return (StreamPiece(Delta(thinking=(Thinking(text=delta),))),)
             case "response.reasoning_summary_part.added" if event.get("summary_index"):
-                return (StreamPiece(Delta(thinking=(Thinking(text="\n"),)), None),)
+                return (StreamPiece(Delta(thinking=(Thinking(text="\n"),))),)
             case "response.function_call_arguments.delta" if isinstance(delta, str) and delta:
                 index = _index(event)
                 self._heard.setdefault(index, _Heard()).arguments = True
@@ -167,7 +166,7 @@ class ResponsesReader:
         if isinstance(item, dict):
             self._items.append((index, item))
             if uses := self._uses([item]):
-                yield StreamPiece(Delta(work=ProviderWork(uses)), None)
+                yield StreamPiece(Delta(work=ProviderWork(uses)))
         yield from _calls(*self._item(index, item))
         heard = self._heard.get(index)
         if (
@@ -230,7 +229,7 @@ class ResponsesReader:
 
 
 def _calls(*pieces: CallPiece) -> tuple[StreamPiece]:
-    return (StreamPiece(Delta(calls=pieces), None) if pieces else _NOTHING,)
+    return (StreamPiece(Delta(calls=pieces)) if pieces else _NOTHING,)
 
 
 def _index(event: dict[str, Any]) -> int:
@@ -257,20 +256,15 @@ def _usage(figures: Any, searches: int) -> Usage | None:
         figures.get("input_tokens") or figures.get("output_tokens")
     ):
         return None
-    read, thought = (
-        figures.get("input_tokens_details") or {},
-        figures.get("output_tokens_details") or {},
-    )
     return Usage(
-        input_tokens=int(figures.get("input_tokens") or 0),
-        output_tokens=int(figures.get("output_tokens") or 0),
-        cache_read_tokens=int(read.get("cached_tokens") or 0),
-        reasoning_tokens=int(thought.get("reasoning_tokens") or 0),
+        input_tokens=count(figures, "input_tokens"),
+        output_tokens=count(figures, "output_tokens"),
+        cache_read_tokens=count(figures.get("input_tokens_details"), "cached_tokens"),
+        reasoning_tokens=count(figures.get("output_tokens_details"), "reasoning_tokens"),
         searches=searches,
     )
 
 
 def _failure(event: dict[str, Any]) -> ProviderError:
     response = event.get("response") or event
-    error = response.get("error") or response
-    return ProviderError(error if isinstance(error, dict) else {"message": str(error)})
+    return ProviderError(response.get("error") or response)

@@ -186,9 +186,13 @@ class WebClient:
             pass
         finally:
             await http.close()
-        found = b"".join(body)
         return WebResponse(
-            request.url, status, headers, found, complete, _redirect(request.url, status, headers)
+            request.url,
+            status,
+            headers,
+            b"".join(body),
+            complete=complete,
+            redirect=_redirect(request.url, status, headers),
         )
 
     async def _route(self, url: WebUrl) -> "Route":

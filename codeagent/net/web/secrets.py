@@ -38,7 +38,7 @@ def references_in(*values: Any) -> tuple[str, ...]:
     return tuple(found)
 
 
-class SecretBook:
+class BoundSecrets:
     """The secrets for requests, each bound to hosts; values are registered for masking before they
     are used."""
 

@@ -5,17 +5,21 @@ import asyncio
 from collections.abc import AsyncIterator, Callable
 from dataclasses import field, replace
 from functools import lru_cache
-from importlib import resources
 
 from codeagent.core.dataclass import dataclass
 from codeagent.core.errors import EngineError, SandboxUnavailable
-from codeagent.core.hosts import HostRule
 from codeagent.core.ports import Command, CommandResult, OnOutput
 from codeagent.sandbox.container import SessionContainer
 from codeagent.sandbox.egress.grant import Grant
 from codeagent.sandbox.egress.proxy import SOCKET, USER, EgressProxy
 from codeagent.sandbox.engine import Engine
-from codeagent.sandbox.exec_stream import ExecStream, ExecTarget, script_command, start_exec
+from codeagent.sandbox.exec_stream import (
+    SCRIPTS,
+    ExecStream,
+    ExecTarget,
+    script_command,
+    start_exec,
+)
 from codeagent.sandbox.guard import Container
 from codeagent.sandbox.profile import KEEPER, PROXY_FOLDER
 from codeagent.sandbox.spec import SandboxSpec
@@ -48,6 +52,17 @@ class Forwarder:
                 self.close()
                 await self._start(engine, container_id)
             return self.port
+
+    async def variables(self, engine: Engine, container_id: str, grant: Grant) -> tuple[str, ...]:
+        """Return the variables in which programs look for the proxy, in both usual spellings. Raises
+        as `ready` does."""
+        address = f"http://{USER}:{grant.token}@127.0.0.1:{await self.ready(engine, container_id)}"
+        values = dict.fromkeys(_VARIABLES, address) | {"NO_PROXY": _NOT_PROXIED}
+        return tuple(
+            f"{spelled}={value}"
+            for name, value in values.items()
+            for spelled in (name, name.lower())
+        )
 
     @property
     def processes(self) -> int:
@@ -118,10 +133,7 @@ async def _until_it_ends(stream: ExecStream, pieces: AsyncIterator[tuple[bool, b
 
 @lru_cache(maxsize=2)
 def _source(language: str) -> str:
-    name = f"forward.{language}.txt"
-    return (
-        resources.files("codeagent.sandbox").joinpath("scripts", name).read_text(encoding="utf-8")
-    )
+    return (SCRIPTS / f"forward.{language}.txt").read_text(encoding="utf-8")
 
 
 @dataclass
@@ -154,23 +166,14 @@ class EgressContainers:
     async def run(self, command: Command, on_output: OnOutput) -> CommandResult:
         """Run a command as `Sandbox.run` does; what it leaves running ends with the last command in
         its container."""
-        try:
-            rules = tuple(map(HostRule.parse, command.hosts))
-        except ValueError as error:
-            raise SandboxUnavailable(
-                f"nothing was run: {error}", "correct the list of hosts"
-            ) from error
-        await self._proxy.open()
+        grant = await self._proxy.opened_for(command.hosts, command.reach, "run")
         entry, unused = self._take(
             (frozenset(command.hosts), command.read_only, command.call_id * command.alone)
         )
-        grant = self._proxy.grant(rules, command.reach)
         notices: tuple[str, ...] = ()
 
         async def environment(engine: Engine, container: Container) -> tuple[str, ...]:
-            return proxy_variables(
-                await entry.forwarder.ready(engine, container.container_id), grant
-            )
+            return await entry.forwarder.variables(engine, container.container_id, grant)
 
         try:
             for other in unused:
@@ -239,12 +242,3 @@ class EgressContainers:
         }
         entry.forwarder.close()
         await entry.container.close()
-
-
-def proxy_variables(port: int, grant: Grant) -> tuple[str, ...]:
-    """Return the variables in which programs look for the proxy, in both usual spellings."""
-    address = f"http://{USER}:{grant.token}@127.0.0.1:{port}"
-    values = dict.fromkeys(_VARIABLES, address) | {"NO_PROXY": _NOT_PROXIED}
-    return tuple(
-        f"{spelled}={value}" for name, value in values.items() for spelled in (name, name.lower())
-    )

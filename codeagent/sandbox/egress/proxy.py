@@ -221,6 +221,20 @@ class EgressProxy:
             raise SandboxUnavailable(problem, "run the command without network access") from error
         return await asyncio.start_unix_server(self._accept, sock=listener, limit=LONGEST_HEAD)
 
+    async def opened_for(self, hosts: tuple[str, ...], reach: Reach | None, what: str) -> Grant:
+        """Make the grant of one command with these hosts, as `grant` does; the proxy is open then.
+
+        Raises SandboxUnavailable, which says that nothing was `what`, such as `run`.
+        """
+        try:
+            rules = tuple(map(HostRule.parse, hosts))
+        except ValueError as error:
+            raise SandboxUnavailable(
+                f"nothing was {what}: {error}", "correct the list of hosts"
+            ) from error
+        await self.open()
+        return self.grant(rules, reach)
+
     def grant(self, rules: tuple[HostRule, ...], reach: Reach | None = None) -> Grant:
         """Make the grant of one command; `end` it."""
         grant = Grant(rules, reach, self._byte_limit)

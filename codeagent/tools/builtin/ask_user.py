@@ -2,11 +2,11 @@
 
 from typing import Annotated
 
+from codeagent.core.approval_events import Asker
 from codeagent.core.deferred import Field
 from codeagent.core.display import QuestionBlock
 from codeagent.core.messages import ErrorInfo
 from codeagent.core.policy import ApprovalKey
-from codeagent.core.ports import Asker
 from codeagent.core.tool import Tool, ToolArgs, ToolContext, ToolResult
 from codeagent.tools.arguments import written
 

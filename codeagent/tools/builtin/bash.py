@@ -6,8 +6,9 @@ from typing import Annotated, Self
 
 from codeagent.core.deferred import Field, model_validator
 from codeagent.core.display import TerminalBlock, TextBlock
+from codeagent.core.memory import OutputStore
 from codeagent.core.policy import NETWORK, ApprovalKey
-from codeagent.core.ports import Command, OutputStore, Workspace
+from codeagent.core.ports import Command, Workspace
 from codeagent.core.tool import (
     EXCLUSIVE,
     SHARED,
@@ -87,14 +88,14 @@ class Bash(Tool[BashArgs]):
     def access(self, args: BashArgs, workspace: Workspace) -> Access:
         return (
             SHARED
-            if self.approval_key(args).reads_only and not args.run_in_background
+            if self.approval_key(args).reads == "freely" and not args.run_in_background
             else EXCLUSIVE
         )
 
     def time_limit(self, args: BashArgs) -> float | None:
         if args.run_in_background:
             return args.timeout
-        if args.timeout is None and self.approval_key(args).reads_only:
+        if args.timeout is None and self.approval_key(args).reads == "freely":
             return UNASKED_SECONDS
         return min(args.timeout or DEFAULT_SECONDS, MOST_SECONDS)
 
@@ -111,19 +112,18 @@ class Bash(Tool[BashArgs]):
             reasons = (self._always_ask, _NETWORKED, key.sensitive)
             why = "; ".join(reason for reason in reasons if reason)
             offline = self.approval_key(args.model_copy(update={"network": False}))
-            key = replace(key, sensitive=why, reads_only=False, reading=frozenset(), network=True)
+            key = replace(key, sensitive=why, reads="no", reading=frozenset(), network=True)
             return replace(key, needs=hosts_needed(key.parts), offline=offline)
         if args.run_in_background or (args.timeout or 0) > UNASKED_SECONDS:
-            key = replace(key, reads_only=False, reading=frozenset())
-        unseen = self._exposed() if key.reads_only and sweeps(args.command) else ""
+            key = replace(key, reads="no", reading=frozenset())
+        unseen = self._exposed() if key.reads == "freely" and sweeps(args.command) else ""
         sensitive = self._always_ask or unseen
         if not sensitive:
             return key
         return replace(
             key,
             sensitive=sensitive,
-            reads_only=False,
-            leaves_files=key.reads_only,
+            reads="if asked" if key.reads == "freely" else "no",
             reading=frozenset(),
         )
 

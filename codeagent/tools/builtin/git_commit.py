@@ -2,14 +2,14 @@
 with approval."""
 
 import asyncio
+from collections.abc import Callable
 from dataclasses import replace
 from typing import Annotated
 
 from codeagent.changes.diff import count, diff_block
 from codeagent.changes.keys import path_key
-from codeagent.core.changes import Change
+from codeagent.core.changes import Change, CommitPlan, Committed, Committer
 from codeagent.core.checkpoints import ChangeKind, Node
-from codeagent.core.commits import CommitPlan, Committed, Committer
 from codeagent.core.deferred import Field
 from codeagent.core.display import DisplayBlock, FilesBlock, TextBlock
 from codeagent.core.errors import ContentChanged
@@ -50,9 +50,11 @@ class GitCommit(Tool[GitCommitArgs]):
     permission = "prompt"
     effect = "anything"
 
-    def __init__(self, workspace: Workspace, committer: Committer, *, hooks: bool = False) -> None:
-        """`hooks`: whether the committer runs the repository's hooks, which every question then
-        says."""
+    def __init__(
+        self, workspace: Workspace, committer: Callable[[], Committer], *, hooks: bool = False
+    ) -> None:
+        """`committer` is called once the model commits. `hooks`: whether it runs the repository's
+        hooks, which every question then says."""
         self._workspace = workspace
         self._committer = committer
         self._hooks = hooks
@@ -72,14 +74,14 @@ class GitCommit(Tool[GitCommitArgs]):
         )
 
     async def preview(self, args: GitCommitArgs, ctx: ToolContext) -> Preview:
-        plan = await asyncio.to_thread(self._committer.plan, args.message, args.paths)
+        plan = await asyncio.to_thread(lambda: self._committer().plan(args.message, args.paths))
         return Preview(
             self.target(args), (_facts(args.message, plan), *_blocks(plan)), base=plan.base
         )
 
     async def run(self, args: GitCommitArgs, ctx: ToolContext) -> ToolResult:
         work = asyncio.ensure_future(
-            asyncio.to_thread(self._committer.commit, args.message, args.paths, ctx.base)
+            asyncio.to_thread(lambda: self._committer().commit(args.message, args.paths, ctx.base))
         )
         while not work.done():
             try:
@@ -128,7 +130,11 @@ def _facts(message: str, plan: CommitPlan) -> TextBlock:
         "",
         f"on {shown(plan.branch)}, {after}, by {shown(plan.author)}",
         f"{count(len(plan.changes), 'file')}: {counted}",
-        *((f"in the repository around this folder, {shown(plan.around)}",) if plan.around else ()),
+        *(
+            (f"in the repository around this folder, {shown(plan.work_tree)}",)
+            if plan.work_tree
+            else ()
+        ),
         *((f"hooks do not run{_named(plan.skipped_hooks)}",) if plan.skipped_hooks else ()),
         *(("not signed, although commit.gpgSign is on",) if plan.unsigned else ()),
     ]

@@ -7,8 +7,9 @@ from typing import Annotated, Any
 
 from codeagent.core.deferred import Field
 from codeagent.core.errors import MissingPath
+from codeagent.core.memory import Skill, Skills
 from codeagent.core.policy import ApprovalKey
-from codeagent.core.ports import Skill, Skills, Workspace
+from codeagent.core.ports import Workspace
 from codeagent.core.sanitize import spelled, unspelled, visible
 from codeagent.core.tool import Access, NotFound, Tool, ToolArgs, ToolContext, ToolResult
 from codeagent.tools.faults import nearest_or_all
@@ -43,14 +44,9 @@ class Info(Tool[InfoArgs]):
         self._read = set() if read is None else read
 
     @staticmethod
-    def is_useful(
-        tools: Iterable[Tool[Any]],
-        skills: Skills,
-        required: Callable[[Tool[Any]], bool] = lambda tool: False,
-    ) -> bool:
-        """Whether there is more to read than the definitions, or a tool whose documentation is
-        `required` reading."""
-        return bool(skills.listed) or any(tool.documentation or required(tool) for tool in tools)
+    def is_useful(tools: Iterable[Tool[Any]], skills: Skills) -> bool:
+        """Whether there is more to read than the definitions."""
+        return bool(skills.listed) or any(tool.documentation for tool in tools)
 
     def access(self, args: InfoArgs, workspace: Workspace) -> Access:
         return Access("shared", "")

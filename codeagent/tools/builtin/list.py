@@ -2,25 +2,23 @@
 
 from typing import Annotated
 
-from codeagent.changes.keys import path_key
 from codeagent.core.deferred import Field
-from codeagent.core.policy import ApprovalKey
-from codeagent.core.ports import Workspace
+from codeagent.core.patterns import ignore_line
 from codeagent.core.sanitize import spelled
-from codeagent.core.tool import Tool, ToolArgs, ToolContext, ToolResult
-from codeagent.core.wildmatch import ignore_line
+from codeagent.core.tool import ToolContext, ToolResult
 from codeagent.tools.arguments import DEEPEST, Count, PathText
+from codeagent.tools.changes import PathArgs, ReadingTool
 
 _DEPTH = 3
 
 
-class ListArgs(ToolArgs):
+class ListArgs(PathArgs):
     path: PathText = "."
     depth: Annotated[Count, Field(le=DEEPEST)] | None = None
     glob: str | None = None
 
 
-class List(Tool[ListArgs]):
+class List(ReadingTool[ListArgs]):
     name = "list"
     label = "List"
     description = (
@@ -28,15 +26,6 @@ class List(Tool[ListArgs]):
         "With glob, list matching paths: *.py, src/**."
     )
     Args = ListArgs
-    permission = "auto"
-    concurrency = "shared"
-    effect = "nothing"
-
-    def __init__(self, workspace: Workspace) -> None:
-        self._workspace = workspace
-
-    def approval_key(self, args: ListArgs) -> ApprovalKey:
-        return path_key(self._workspace, args.path, reading=True)
 
     def target(self, args: ListArgs) -> str:
         return f"{spelled(args.path)} {args.glob}" if args.glob else spelled(args.path)
@@ -44,11 +33,9 @@ class List(Tool[ListArgs]):
     async def run(self, args: ListArgs, ctx: ToolContext) -> ToolResult:
         from codeagent.tools.walk import TreeWalk  # once something is listed
 
-        path = ctx.workspace.resolve(args.path)
+        path = ctx.workspace.resolve(args.path, reading=False)
         glob = ignore_line(args.glob) if args.glob else None
         depth = args.depth or (DEEPEST if glob else _DEPTH)
         globs = () if glob is None else (glob,)
-        walk = TreeWalk(
-            ctx.workspace, ctx.workspace.ignores(), ctx.cancel, depth, globs, denied=ctx.denied
-        )
+        walk = TreeWalk(ctx.workspace, ctx.cancel, depth, globs, denied=ctx.reading.denied)
         return await walk.result(path)

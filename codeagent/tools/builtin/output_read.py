@@ -4,8 +4,8 @@ import asyncio
 from typing import Annotated
 
 from codeagent.core.deferred import Field
+from codeagent.core.memory import OutputPage, OutputStore
 from codeagent.core.policy import ApprovalKey
-from codeagent.core.ports import OutputPage, OutputStore
 from codeagent.core.text_files import shown
 from codeagent.core.tool import InvalidArgs, NotFound, Tool, ToolArgs, ToolContext, ToolResult
 from codeagent.tools.arguments import Count

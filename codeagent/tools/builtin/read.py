@@ -6,28 +6,17 @@ import os
 import time
 from typing import BinaryIO
 
-from codeagent.changes.keys import path_key
 from codeagent.core.dataclass import dataclass
 from codeagent.core.display import ImageBlock, TextBlock
 from codeagent.core.messages import ImagePart, TextPart
-from codeagent.core.policy import ApprovalKey
 from codeagent.core.ports import Workspace
 from codeagent.core.sanitize import spelled
 from codeagent.core.text_files import NotText, is_binary, read_text, shown
-from codeagent.core.tool import (
-    Access,
-    Failed,
-    InvalidArgs,
-    Preview,
-    Tool,
-    ToolArgs,
-    ToolContext,
-    ToolResult,
-)
-from codeagent.tools.arguments import Count, PathText
+from codeagent.core.tool import Access, Failed, InvalidArgs, Preview, ToolContext, ToolResult
+from codeagent.tools.arguments import Count
+from codeagent.tools.changes import PathArgs, ReadingTool
 from codeagent.tools.edit.reads import LARGEST_FILE, Lines, ReadTracker, content, text_lines
 from codeagent.tools.paging import fitting, shortened
-from codeagent.tools.shell.rules import refuse_hidden_secret
 
 _LINES = 2000
 _PAGE_CHARACTERS = 32_000
@@ -58,8 +47,7 @@ _BINARIES = (
 )
 
 
-class ReadArgs(ToolArgs):
-    path: PathText
+class ReadArgs(PathArgs):
     offset: Count = 1
     limit: Count = _LINES
 
@@ -93,7 +81,7 @@ class _ShownPage:
         return "\n".join([*self.lines, *([f"[{self.where}. {self.more}]"] if self.more else [])])
 
 
-class Read(Tool[ReadArgs]):
+class Read(ReadingTool[ReadArgs]):
     name = "read"
     label = "Read"
     description = (
@@ -101,19 +89,13 @@ class Read(Tool[ReadArgs]):
         "not part of the file."
     )
     Args = ReadArgs
-    permission = "auto"
-    concurrency = "shared"
-    effect = "nothing"
 
     def __init__(self, workspace: Workspace, reads: ReadTracker) -> None:
-        self._workspace = workspace
+        super().__init__(workspace)
         self._reads = reads
 
     def access(self, args: ReadArgs, workspace: Workspace) -> Access:
         return Access("shared", workspace.key(args.path))
-
-    def approval_key(self, args: ReadArgs) -> ApprovalKey:
-        return path_key(self._workspace, args.path, reading=True)
 
     async def preview(self, args: ReadArgs, ctx: ToolContext) -> Preview:
         path = ctx.workspace.relative(args.path)
@@ -123,7 +105,6 @@ class Read(Tool[ReadArgs]):
 
     async def run(self, args: ReadArgs, ctx: ToolContext) -> ToolResult:
         path = ctx.workspace.resolve(args.path)
-        refuse_hidden_secret(args.path, path)
         if ctx.workspace.stat(path).size > _IN_PLACE:
             return await asyncio.to_thread(self._read, path, args, ctx)
         return self._read(path, args, ctx)
@@ -168,7 +149,7 @@ class Read(Tool[ReadArgs]):
         context."""
         calls = self._reads.shown_by(path, data, page.range) if page.lines else ()
         wanted = "\n{}\n".format("\n".join(page.lines))
-        return next((call for call in calls if wanted in f"\n{ctx.recall(call)}\n"), None)
+        return next((call for call in calls if wanted in f"\n{ctx.caller.recall(call)}\n"), None)
 
     def _huge(self, path: str, args: ReadArgs, head: bytes, file: BinaryIO) -> ToolResult:
         """Return one page of a file that is too large for memory; it is not recorded, so it cannot

@@ -4,8 +4,9 @@ import asyncio
 from typing import Literal, assert_never
 
 from codeagent.core.errors import SessionError
+from codeagent.core.memory import Scratchpad, ScratchpadFull
 from codeagent.core.policy import ApprovalKey
-from codeagent.core.ports import Scratchpad, ScratchpadFull, Workspace
+from codeagent.core.ports import Workspace
 from codeagent.core.sanitize import one_line
 from codeagent.core.tool import (
     Access,

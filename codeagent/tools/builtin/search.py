@@ -93,7 +93,6 @@ class Search(Tool[SearchArgs]):
         status = ctx.workspace.stat(path)
         if status.kind not in ("file", "directory"):
             raise NotFound(f"{spelled(args.path)} is neither a file nor a directory")
-        _refuse_hidden(args.path, path)
         if status.kind == "file" and status.size > LARGEST_FILE:
             raise Failed(
                 f"{spelled(args.path)} is larger than {LARGEST_FILE >> 20} MiB, so it is not searched; "
@@ -103,10 +102,10 @@ class Search(Tool[SearchArgs]):
             args.pattern,
             path,
             args.glob,
-            args.literal,
-            args.ignore_case,
-            ctx.workspace.ignores().from_above,
-            LARGEST_FILE,
+            literal=args.literal,
+            ignore_case=args.ignore_case,
+            from_above=ctx.workspace.ignores().from_above,
+            largest=LARGEST_FILE,
         )
         hits, left_out = list[MatchedLine](), LeftOut()
         async with aclosing(
@@ -119,7 +118,10 @@ class Search(Tool[SearchArgs]):
         more = len(hits) > args.limit
         # If the named file itself holds secrets, the user was asked about it.
         page = _Results(
-            args.context, self._reads, ctx.withheld, allowed=path if status.kind == "file" else None
+            args.context,
+            self._reads,
+            ctx.reading.withheld,
+            allowed=path if status.kind == "file" else None,
         )
         await asyncio.to_thread(page.fill, ctx.workspace, hits[: args.limit])
         return page.result(more, args.limit, left_out)

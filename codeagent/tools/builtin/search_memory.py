@@ -5,8 +5,9 @@ import time
 from typing import Annotated
 
 from codeagent.core.deferred import Field
+from codeagent.core.memory import Found, Hit, Memory
 from codeagent.core.policy import ApprovalKey
-from codeagent.core.ports import Found, Hit, Memory, Workspace
+from codeagent.core.ports import Workspace
 from codeagent.core.tool import Access, InvalidArgs, Tool, ToolArgs, ToolContext, ToolResult
 
 _HITS = 10

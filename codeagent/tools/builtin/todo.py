@@ -4,10 +4,10 @@ from typing import Annotated, Any
 
 from codeagent.core.deferred import Field
 from codeagent.core.display import TextBlock
+from codeagent.core.memory import TodoItem, TodoList, TodoState, how_far
 from codeagent.core.policy import ApprovalKey
 from codeagent.core.ports import Workspace
 from codeagent.core.sanitize import one_line
-from codeagent.core.todo import TodoItem, TodoList, TodoState, how_far
 from codeagent.core.tool import Access, Tool, ToolArgs, ToolContext, ToolResult
 from codeagent.tools.arguments import written
 

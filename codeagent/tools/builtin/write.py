@@ -43,7 +43,7 @@ class Write(ChangeTool[WriteArgs]):
         return ToolResult.from_text(text, blocks=(block,), details=details)
 
     def _change(self, args: WriteArgs, ctx: ToolContext, *, again: bool) -> Edited:
-        path = ctx.workspace.resolve(args.path)
+        path = ctx.workspace.resolve(args.path, reading=False)
         old = self._present(path, ctx)
         if old is None:
             new = Node("file", _encoded(_NEW, args.content, path))

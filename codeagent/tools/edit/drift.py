@@ -35,7 +35,7 @@ _BLANK_LINES = 1
 
 
 @dataclass(frozen=True)
-class DriftedPlace:
+class DriftedMatch:
     """A place in the text, by character offsets, and its replacement."""
 
     start: int
@@ -45,7 +45,7 @@ class DriftedPlace:
 
 
 @dataclass(frozen=True)
-class _Place:
+class _Span:
     start: int
     end: int
     there: Passage
@@ -55,7 +55,7 @@ class _Place:
     slips: frozenset[str]
 
 
-def drifted(text: str, old: str, new: str, *, replace_all: bool) -> list[DriftedPlace]:
+def drifted(text: str, old: str, new: str, *, replace_all: bool) -> list[DriftedMatch]:
     """Return the places that `old` means with the fewest slips, in order; of many, only the first.
 
     Replacements are given for a single place, or with `replace_all`; for ambiguous places they are
@@ -70,8 +70,8 @@ def drifted(text: str, old: str, new: str, *, replace_all: bool) -> list[Drifted
     kinds = {place.slips for place in places}
     least = [place for place in places if not any(slips < place.slips for slips in kinds)]
     if not replace_all and len({(place.start, place.end) for place in least}) > 1:
-        return [DriftedPlace(place.start, place.end, "", place.slips) for place in least]
-    found_at: dict[tuple[int, int], DriftedPlace] = {}
+        return [DriftedMatch(place.start, place.end, "", place.slips) for place in least]
+    found_at: dict[tuple[int, int], DriftedMatch] = {}
     for place in sorted(least, key=lambda place: (place.start, place.end)):
         if place.new is None:
             raise AmbiguousEdit("it has the escapes or line numbers of old_string only in part")
@@ -83,14 +83,14 @@ def drifted(text: str, old: str, new: str, *, replace_all: bool) -> list[Drifted
         replacement = carried(place.old, place.new, place.there)
         if replacement == text[place.start : place.end]:
             raise AmbiguousEdit("the file already has what it says")
-        result = DriftedPlace(place.start, place.end, replacement, place.slips)
+        result = DriftedMatch(place.start, place.end, replacement, place.slips)
         other = found_at.setdefault((place.start, place.end), result)
         if other.replacement != result.replacement:
             raise AmbiguousEdit("it can be read in two ways")
     return list(found_at.values())
 
 
-def within_blanks(text: str, start: int, end: int, old: str, new: str) -> DriftedPlace | None:
+def within_blanks(text: str, start: int, end: int, old: str, new: str) -> DriftedMatch | None:
     """Return the replacement for a match that begins within a line's leading blanks; None for the
     literal new text.
 
@@ -126,7 +126,7 @@ def within_blanks(text: str, start: int, end: int, old: str, new: str) -> Drifte
     return (
         None
         if result == text[begin:start] + new
-        else DriftedPlace(begin, end, result, frozenset({_INDENTATION}))
+        else DriftedMatch(begin, end, result, frozenset({_INDENTATION}))
     )
 
 
@@ -219,15 +219,15 @@ class _Match:
     end."""
 
 
-def _places(lines: _FileLines, reading: Reading, *, replace_all: bool) -> list[_Place]:
+def _places(lines: _FileLines, reading: Reading, *, replace_all: bool) -> list[_Span]:
     """Return matches of whole lines if there are any, else of parts between words; no more than are
     worth listing."""
     old = block_of(reading.old)
     if not old.lines:
         return []
     new = None if reading.new is None else block_of(reading.new)
-    whole: list[_Place] = []
-    parts: list[_Place] = []
+    whole: list[_Span] = []
+    parts: list[_Span] = []
     most = len(lines.text) if replace_all else MOST_PLACES
     for match in _matches(lines, old):
         if reading.line not in (None, lines.numbers[match.first] - old.gaps[0].count("\n")):
@@ -267,7 +267,7 @@ def _is_word(char: str) -> bool:
 
 def _placed(
     lines: _FileLines, match: _Match, reading: Reading, old: Passage, new: Passage | None
-) -> _Place | None:
+) -> _Span | None:
     """Return the place, if it differs from the old text only by slips."""
     start, stop = lines.starts[match.first], lines.starts[match.last]
     if match.begin is None:
@@ -297,7 +297,7 @@ def _placed(
     if missing > _BLANK_LINES or indentation.is_unlike:
         return None
     slips = set(_slips(old, there, indentation)) | ({reading.slip} if reading.slip else set())
-    return _Place(start, stop, there, old, new, frozenset(slips))
+    return _Span(start, stop, there, old, new=new, slips=frozenset(slips))
 
 
 def _cut_at_begin(before: str, old: Passage, new: Passage) -> tuple[Passage, Passage] | None:

@@ -9,7 +9,7 @@ from difflib import SequenceMatcher
 from codeagent.changes.diff import same_ends
 from codeagent.core.dataclass import dataclass
 from codeagent.core.text_files import Splice
-from codeagent.tools.edit.drift import MOST_PLACES, DriftedPlace, drifted, within_blanks
+from codeagent.tools.edit.drift import MOST_PLACES, DriftedMatch, drifted, within_blanks
 from codeagent.tools.edit.merge import AmbiguousEdit
 from codeagent.tools.edit.reads import line_of
 
@@ -56,7 +56,7 @@ def find(text: str, old: str, new: str, *, replace_all: bool) -> Matches:
     exact = _exact(plain, plain_old, apart=replace_all)
     try:
         if exact:
-            found = [DriftedPlace(start, end, plain_new, frozenset()) for start, end in exact]
+            found = [DriftedMatch(start, end, plain_new, frozenset()) for start, end in exact]
             if len(exact) == 1:
                 found = [within_blanks(plain, *exact[0], plain_old, plain_new) or found[0]]
         else:
@@ -69,7 +69,7 @@ def find(text: str, old: str, new: str, *, replace_all: bool) -> Matches:
     return _chosen(text, plain, found, replace_all)
 
 
-def _chosen(text: str, plain: str, found: list[DriftedPlace], replace_all: bool) -> Matches:
+def _chosen(text: str, plain: str, found: list[DriftedMatch], replace_all: bool) -> Matches:
     """Return the matches in `text`; `found` are places in `plain`, which has LF for every CRLF."""
     drift = " and ".join(sorted(set().union(*(place.slips for place in found)))) or None
     if len(found) > 1 and not replace_all:

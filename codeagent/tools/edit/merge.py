@@ -96,7 +96,8 @@ class Indentation:
         self._table: dict[str, set[str]] = {}
         for mine, actual in zip(had, has, strict=True):
             self._table.setdefault(mine, set()).add(actual)
-        self._had, self._has = had, has
+        self._had = had
+        self._has = has
         self.width = _width(had, has)
         """The number of spaces per tab, if nothing else differs; else None."""
         self._shift = _shift(had, has)
@@ -202,7 +203,7 @@ def _begins_alike(some: Sequence[str], others: Sequence[str]) -> bool:
 
 
 @dataclass(frozen=True)
-class _Placed:
+class _ResultLine:
     """A line of the result."""
 
     text: str
@@ -241,12 +242,16 @@ class _Merge:
     def __init__(
         self, old: Passage, new: Passage, there: Passage, codes: list[Opcode], way: IndentReading
     ) -> None:
-        self._old, self._new, self._there, self._codes, self._way = old, new, there, codes, way
+        self._old = old
+        self._new = new
+        self._there = there
+        self._codes = codes
+        self._way = way
         self._typed, self._real = _typography(old, there)
 
     def text(self) -> str:
         """Raises AmbiguousEdit."""
-        placed: list[_Placed] = []
+        placed: list[_ResultLine] = []
         for _, start, end, new_start, new_end in self._codes:
             if end - start == new_end - new_start:
                 placed += [self._paired(start + n, new_start + n) for n in range(end - start)]
@@ -255,13 +260,13 @@ class _Merge:
             else:
                 for new in self._new.lines[new_start:new_end]:
                     text = "".join(map(self._as_typed, tokens(new.text)))
-                    placed.append(_Placed(self._way.moved(new.indent) + text + new.tail, None))
+                    placed.append(_ResultLine(self._way.moved(new.indent) + text + new.tail, None))
         out = []
         for at, line in enumerate(placed):
             out += [self._gap(placed, at), line.text]
         return "".join([*out, self._gap(placed, len(placed))])
 
-    def _paired(self, at: int, new_at: int) -> _Placed:
+    def _paired(self, at: int, new_at: int) -> _ResultLine:
         old, new, there = self._old.lines[at], self._new.lines[new_at], self._there.lines[at]
         indent = there.indent
         if new.indent != self._way.base[at] and not (
@@ -278,7 +283,7 @@ class _Merge:
         ):
             raise AmbiguousEdit("one indentation in old_string stands for several in the file")
         tail = _merged(old.tail, new.tail, there.tail, new.tail)
-        return _Placed(indent + self._merged_text(old.text, new.text, there.text) + tail, at)
+        return _ResultLine(indent + self._merged_text(old.text, new.text, there.text) + tail, at)
 
     def _merged_text(self, old: str, new: str, there: str) -> str:
         if old == new:
@@ -325,7 +330,7 @@ class _Merge:
             return plain(token)
         return token
 
-    def _gap(self, placed: list[_Placed], at: int) -> str:
+    def _gap(self, placed: list[_ResultLine], at: int) -> str:
         """Return what comes before line `at` of the result, or after the last."""
         new = self._new.gaps[at]
         before = -1 if at == 0 else placed[at - 1].base

@@ -240,7 +240,8 @@ class ReadTracker:
         would be useless.
         """
         with self._changing:
-            before, self._files = self._files, {}
+            before = self._files
+            self._files = {}
             for details in results:
                 self.restore(details)
             self._forgotten |= before.keys()
@@ -290,12 +291,12 @@ class ReadTracker:
         found: dict[str, None] = {}
         for name in names[: _MOST_NAMED * 4]:
             if self._kind(name) == "file":
-                found[self._workspace.resolve(name)] = None
+                found[self._workspace.resolve(name, reading=False)] = None
         return list(found)
 
     def _kind(self, name: str) -> str | None:
         try:
-            return self._workspace.stat(self._workspace.resolve(name)).kind
+            return self._workspace.stat(self._workspace.resolve(name, reading=False)).kind
         except (WorkspaceError, OSError, ValueError):
             return None
 

@@ -7,9 +7,9 @@ from typing import Annotated, Any
 
 from pydantic import BaseModel, BeforeValidator, ConfigDict, Field
 
-from codeagent.core.allow import checked_names, split_names
-from codeagent.core.durations import as_seconds
+from codeagent.core.budget import as_seconds
 from codeagent.core.errors import ConfigError
+from codeagent.core.patterns import checked_names, split_names
 from codeagent.core.recipes import InputType, RecipeInput, StepLimits
 from codeagent.core.yaml_text import Path
 from codeagent.tools.faults import text_or_json

@@ -1,7 +1,11 @@
 """Programs that can be made to run other commands, with the words that make them, by the programs'
 names."""
 
+import re
+from collections.abc import Sequence
+
 from codeagent.core.dataclass import dataclass
+from codeagent.core.patterns import HOLE
 
 
 @dataclass(frozen=True)
@@ -24,6 +28,25 @@ class Carrier:
     own."""
 
 
+def names_flag(word: str, flags: Sequence[str], dashed: Sequence[str] = ()) -> bool:
+    """Whether the word is one of the flags, see `Carrier`: in a cluster, abbreviated, or with its
+    value in the same word."""
+    name = word.partition("=")[0].partition(HOLE)[0]
+    if name.lstrip("-").startswith(tuple(dashed)):
+        return True
+    if word.startswith("--"):
+        return len(name) > 2 and any(flag.startswith(name) for flag in flags)
+    letters = {letter for flag in flags if not flag.startswith("--") for letter in flag[1:]}
+    cluster = _CLUSTER.match(word)
+    return cluster is not None and not letters.isdisjoint(cluster[0][1:])
+
+
+def is_hidden(word: str) -> bool:
+    """Whether the word may be any flag."""
+    return word.startswith("-") and word.lstrip("-").startswith(HOLE)
+
+
+_CLUSTER = re.compile(r"-[A-Za-z0-9]+")
 _ALWAYS = Carrier(always=True)
 _TABLE: tuple[tuple[str, Carrier], ...] = (
     (

@@ -10,9 +10,16 @@ from collections.abc import Callable, Iterator, Sequence
 
 from codeagent.core.dataclass import dataclass
 from codeagent.core.patterns import HOLE
-from codeagent.tools.shell.carrier_table import CARRIERS, Carrier
+from codeagent.tools.shell.carrier_table import CARRIERS, Carrier, is_hidden, names_flag
 from codeagent.tools.shell.git_carriers import git_carries
-from codeagent.tools.shell.programs import PYTHON, RUN_THEIR_INPUT
+from codeagent.tools.shell.programs import (
+    PYTHON,
+    RUN_BEHIND,
+    RUN_THEIR_INPUT,
+    RUNNERS,
+    SHELLS,
+    word_set,
+)
 from codeagent.tools.shell.quiet_code import (
     awk_is_quiet,
     node_is_quiet,
@@ -66,53 +73,31 @@ _TAR = Carrier(
     "-IFT --use-compress-program --to-command --checkpoint-action --rsh-command --rmt-command --info-script"
     " --new-volume-script --files-from"
 )
-_COPIES = frozenset({"cp", "mv", "ln", "install", "dd", "rsync", "link", "symlink"})
+_COPIES = word_set("cp mv ln install dd rsync link symlink")
 """Programs that may give a program another name."""
 _PROGRAMS = re.compile(r"(?:.*/)?s?bin|.*\x00", re.DOTALL)
 """A folder that may hold programs."""
-_MAKES = frozenset({"make", "gmake", "bmake", "mk"})
+_MAKES = word_set("make gmake bmake mk")
 _MAKE = Carrier("-fEI --file --makefile --eval --include-dir")
 _MAKE_VARIABLE = re.compile(r"([^\s=]*?)(:{0,3}|[+?!])=(.*)", re.DOTALL)
-_MAKE_OWN = frozenset(
-    {"SHELL", ".SHELLFLAGS", "MAKE", "MAKEFLAGS", "GNUMAKEFLAGS", "MFLAGS", "MAKEFILES"}
-)
+_MAKE_OWN = word_set("SHELL .SHELLFLAGS MAKE MAKEFLAGS GNUMAKEFLAGS MFLAGS MAKEFILES")
 _HIDES = re.compile(rf"[$`'\"\\{HOLE}]")
 """Characters with which a text can hide what it runs."""
 _SPLIT = re.compile(r"(?:-[a-zA-Z0]*S|--s[a-z-]*=?)(.*)", re.DOTALL)
 _TAR_BUNDLE = re.compile(r"[A-Za-z]*[IFT][A-Za-z]*")
-_AWK_FLAGS = (
-    "--posix",
-    "--csv",
-    "--re-interval",
-    "--sandbox",
-    "--version",
-    "--help",
-    "--field-separator",
-    "--assign",
-    "--characters-as-bytes",
-    "--traditional",
-    "--lint",
-)
+_AWK_FLAGS = word_set("""
+    --posix --csv --re-interval --sandbox --version --help --field-separator --assign
+    --characters-as-bytes --traditional --lint
+""")
 """Long flags of awk that load no code."""
-_NODE_VALUED = frozenset(
-    {"-r", "--require", "--import", "--loader", "--experimental-loader", "-C", "--conditions"}
-)
-_EVALUATING_MODULES = frozenset(
-    {
-        "timeit",
-        "pdb",
-        "trace",
-        "cProfile",
-        "profile",
-        "runpy",
-        "code",
-        "webbrowser",
-        "IPython",
-        "bdb",
-        "pty",
-        "idlelib",
-    }
-)
+_NODE_VALUED = word_set("""
+    -r --require --import --loader --experimental-loader -C --conditions
+""")
+_EVALUATING_MODULES = word_set("""
+    timeit pdb trace cProfile profile runpy code webbrowser IPython bdb pty idlelib
+""")
+_LEADING = word_set("git env node nodejs perl")
+"""Those of `_SPECIAL` whose own words end before their first operand."""
 _SHOWN = re.compile(r"[^\w.:=/+@-]")
 _LONGEST_SHOWN = 24
 
@@ -122,7 +107,34 @@ def carries(words: Sequence[str], feed: Feed = NO_FEED) -> str:
     message; else empty."""
     name = words[0].rpartition("/")[2] or words[0]
     found = _carried(name, words, feed)
+    if found is None and any(map(is_hidden, _before_operands(name, words))):
+        found = "with a flag that is not known"
     return "" if found is None else f"{_shown(name)} {_shown(found)}".strip()
+
+
+def _before_operands(name: str, words: Sequence[str]) -> list[str]:
+    """Return the words among which a known program looks for its flags; none if it is unknown."""
+    known = _table_row(name)
+    if known is not None:
+        return _own_words(words, leading=known.leading, beyond=bool(known.words))
+    leads = name in RUNNERS or name in SHELLS or name in _LEADING or PYTHON.fullmatch(name)
+    if leads or name in _SPECIAL or name in RUN_BEHIND:
+        return _own_words(words, leading=bool(leads))
+    return []
+
+
+def _own_words(words: Sequence[str], *, leading: bool, beyond: bool = False) -> list[str]:
+    """Return a program's words without those after `--`, unless `beyond`, and if `leading` without
+    its first operand and those after that."""
+    own = list(words[1:])
+    if leading:
+        ends = (
+            at
+            for at, word in enumerate(own)
+            if not word.startswith("-") and (not at or own[at - 1][:1] != "-")
+        )
+        own = own[: next(ends, len(own))]
+    return own[: own.index("--")] if "--" in own and not beyond else own
 
 
 def program_within(words: Sequence[str]) -> tuple[int, int] | None:
@@ -169,32 +181,27 @@ def _carried(name: str, words: Sequence[str], feed: Feed) -> str | None:
         return special(words, feed)
     if PYTHON.fullmatch(name):
         return _python(words, feed)
-    known = CARRIERS.get(name) or CARRIERS.get(re.sub(r"[\d.]+$", "", name))
+    known = _table_row(name)
     if known is None:
         return _run_input(name, words, feed)
     found = _by(known, words)
     return _run_input(name, words, feed) if found is None else found
 
 
+def _table_row(name: str) -> Carrier | None:
+    return CARRIERS.get(name) or CARRIERS.get(re.sub(r"[\d.]+$", "", name))
+
+
 def _by(known: Carrier, words: Sequence[str]) -> str | None:
     if known.always:
         return ""
-    own = list(words[1:])
-    if known.leading:
-        ends = (
-            at
-            for at, word in enumerate(own)
-            if not word.startswith("-") and (not at or own[at - 1][:1] != "-")
-        )
-        own = own[: next(ends, len(own))]
-    if "--" in own and not known.words:
-        own = own[: own.index("--")]
-    for word in own:
-        if word.startswith("-") and _is_flag(word, known):
+    flags, dashed = known.flags.split(), known.dashed.split()
+    for word in _own_words(words, leading=known.leading, beyond=bool(known.words)):
+        if word.startswith("-") and names_flag(word, flags, dashed):
             return word.partition("=")[0]
         if known.words and re.fullmatch(known.words, word, re.DOTALL):
             return word if word.startswith("-") else ""
-        if word == HOLE and (known.flags or known.dashed):
+        if word == HOLE and (flags or dashed):
             return "with a word that is not known"
     operands = [word for word in words[1:] if not word.startswith("-")]
     return (
@@ -202,25 +209,6 @@ def _by(known: Carrier, words: Sequence[str]) -> str | None:
         if known.first and re.fullmatch(known.first, " ".join(operands[:2]), re.DOTALL)
         else None
     )
-
-
-def _is_flag(word: str, known: Carrier) -> bool:
-    """Whether the word is one of the flags: in a cluster, abbreviated, or with its value in the
-    same word."""
-    name = word.partition("=")[0].partition(HOLE)[0]
-    flags = known.flags.split()
-    if word[1:].startswith(HOLE):
-        return bool(flags or known.dashed)
-    if any(
-        name.removeprefix("-").startswith("-" + flag) or name.startswith("-" + flag)
-        for flag in known.dashed.split()
-    ):
-        return True
-    if word.startswith("--"):
-        return len(name) > 2 and any(flag.startswith(name) for flag in flags)
-    letters = {letter for flag in flags if not flag.startswith("--") for letter in flag[1:]}
-    cluster = re.match(r"-[A-Za-z0-9]+", word)
-    return cluster is not None and not letters.isdisjoint(cluster[0][1:])
 
 
 def _run_input(name: str, words: Sequence[str], feed: Feed) -> str | None:

@@ -9,7 +9,9 @@ import re
 from collections.abc import Sequence
 
 from codeagent.core.patterns import HOLE
+from codeagent.tools.shell.carrier_table import is_hidden, names_flag
 from codeagent.tools.shell.known_git import GIT_COMMANDS
+from codeagent.tools.shell.programs import word_set
 
 _PLAIN_KEY = re.compile(
     r"user\.(?:name|email|useconfigonly)|(?:color|advice|column|status|versionsort|branch|fetch|index|pack|blame"
@@ -43,10 +45,10 @@ _PLAIN_VALUES: dict[str, frozenset[str]] = {
 }
 _PAGERS = re.compile(r"pager\.[\w-]+")
 _REMOTE_HELPER = re.compile(r"[\w+.-]+::.*", re.DOTALL)
-_WITH_VALUE = frozenset(
-    {"-C", "--git-dir", "--work-tree", "--namespace", "--super-prefix", "--attr-source"}
-)
-_STRATEGIES = frozenset({"ort", "recursive", "resolve", "octopus", "ours", "subtree"})
+_WITH_VALUE = word_set("""
+    -C --git-dir --work-tree --namespace --super-prefix --attr-source
+""")
+_STRATEGIES = word_set("ort recursive resolve octopus ours subtree")
 _TRANSFER = ("--upload-pack", "--exec")
 _FLAGS: dict[str, tuple[str, ...]] = {
     "clone": ("-u", "--upload-pack", "--template"),
@@ -63,15 +65,15 @@ _FLAGS: dict[str, tuple[str, ...]] = {
     "grep": ("-O", "--open-files-in-pager"),
 }
 """Flags of subcommands that name a command, or a folder of hooks."""
-_REMOTE = frozenset(
-    {"clone", "fetch", "pull", "ls-remote", "fetch-pack", "archive", "push", "send-pack", "remote"}
-)
+_REMOTE = word_set("""
+    clone fetch pull ls-remote fetch-pack archive push send-pack remote
+""")
 _FIRST: dict[str, frozenset[str]] = {
-    "bisect": frozenset({"run", "visualize", "view", "replay"}),
+    "bisect": word_set("run visualize view replay"),
     "submodule": frozenset({"foreach"}),
 }
 """What follows a subcommand and runs a command."""
-_OTHER_COMMANDS = """
+_OTHER_COMMANDS = word_set("""
 add am annotate apply bundle check-mailmap check-ref-format checkout checkout-index cherry-pick
 clean column commit commit-graph commit-tree fast-export fmt-merge-msg format-patch fsck gc
 hash-object index-pack interpret-trailers mailinfo mailsplit merge merge-file merge-tree mktag
@@ -80,18 +82,15 @@ prune-packed read-tree remote repack replace rerere reset restore revert rm show
 show-index sparse-checkout stage stripspace switch unpack-file unpack-objects update-index
 update-ref update-server-info var verify-commit verify-pack verify-tag write-tree backfill refs
 repo
-"""
-_KNOWN = frozenset((*GIT_COMMANDS, *_FLAGS, *_FIRST, *_OTHER_COMMANDS.split()))
+""")
+_KNOWN = frozenset((*GIT_COMMANDS, *_FLAGS, *_FIRST, *_OTHER_COMMANDS))
 """Subcommands that are part of git, which no alias can replace, and that run nothing but what is
 configured."""
-_CONFIG_READS_AS_TEXT = """
+_CONFIG_READS = word_set("""
 --get --get-all --get-regexp --get-urlmatch --get-color --get-colorbool -l --list get list
 --unset --unset-all unset --remove-section remove-section
-"""
-_CONFIG_READS = frozenset(_CONFIG_READS_AS_TEXT.split())
-_CONFIG_VALUED = frozenset(
-    {"-f", "--file", "--blob", "--type", "--default", "--comment", "--value", "--url", "-t"}
-)
+""")
+_CONFIG_VALUED = word_set("-f --file --blob --type --default --comment --value --url -t")
 
 
 def git_carries(words: Sequence[str]) -> str | None:
@@ -133,7 +132,7 @@ def _subcommand(name: str, rest: Sequence[str]) -> str | None:
             return name
         if word == "--" or "--" in rest[:at]:
             continue
-        if _names(word, named):
+        if is_hidden(word) or names_flag(word, named):
             return f"{name} {word.partition('=')[0] if word.startswith('-') else ''}"
         if word == HOLE and named:
             return f"{name} with a word that is not known"
@@ -150,20 +149,6 @@ def _subcommand(name: str, rest: Sequence[str]) -> str | None:
     operands = [word for word in rest if not word.startswith("-")]
     runs = _FIRST.get(name, frozenset())
     return f"{name} {operands[0]}" if runs and operands and operands[0] in runs | {HOLE} else None
-
-
-def _names(word: str, flags: Sequence[str]) -> bool:
-    """Whether the word is one of the flags: in a cluster, abbreviated, or with its value."""
-    if not word.startswith("-") or word in ("-", "--"):
-        return False
-    name = word.partition("=")[0]
-    if name.startswith("--"):
-        return any(
-            flag.startswith(name.partition(HOLE)[0]) for flag in flags if flag.startswith("--")
-        )
-    letters = {flag[1] for flag in flags if not flag.startswith("--")}
-    cluster = re.match(r"-[A-Za-z]*", word)
-    return HOLE in word[:2] or (cluster is not None and bool(letters & set(cluster[0][1:])))
 
 
 def _clone_setting(word: str, following: str) -> str | None:

@@ -7,6 +7,7 @@ from functools import lru_cache
 
 from codeagent.core.dataclass import dataclass
 from codeagent.core.hosts import PACKAGE_REGISTRIES, WEB_PORTS, host_name, is_address
+from codeagent.tools.shell.programs import word_set
 
 _MOST = 16
 """Hosts that one question names; the others are asked about when the command wants to reach
@@ -14,9 +15,9 @@ them."""
 _ADDRESS = re.compile(
     r"(?:^|[\s='\"(])(?:git\+)?https?://([A-Za-z0-9.-]+)(?::([0-9]{1,5}))?(?=[/?#\s'\")]|$)"
 )
-_OWN_INDEX = frozenset(
-    {"-i", "--index-url", "--index", "--default-index", "--registry", "--no-index", "--offline"}
-)
+_OWN_INDEX = word_set("""
+    -i --index-url --index --default-index --registry --no-index --offline
+""")
 """Flags with which a package manager does not use its usual registry."""
 _BEFORE = re.compile(r"^(?:\w+=\S*\s+)*(?:\S*/)?(?:python[0-9.]* -m (?=pip ))?")
 """What may stand before the name of a package manager."""
@@ -30,26 +31,22 @@ class _PackageManager:
     """The subcommands that fetch packages; empty: it always does."""
 
 
-_PIP = _PackageManager("python", frozenset({"install", "download", "wheel"}))
-_PNPM = frozenset(
-    {"install", "i", "ci", "add", "update", "up", "dlx", "exec", "view", "outdated", "audit"}
-)
+_PIP = _PackageManager("python", word_set("install download wheel"))
+_PNPM = word_set("install i ci add update up dlx exec view outdated audit")
 _MANAGERS = {
     "pip": _PIP,
     "pip3": _PIP,
-    "uv": _PackageManager("python", frozenset({"add", "sync", "lock", "pip", "tool"})),
+    "uv": _PackageManager("python", word_set("add sync lock pip tool")),
     "uvx": _PackageManager("python", frozenset()),
-    "pipx": _PackageManager("python", frozenset({"install", "run", "upgrade", "inject"})),
-    "poetry": _PackageManager("python", frozenset({"add", "install", "update", "lock"})),
-    "pdm": _PackageManager("python", frozenset({"add", "install", "sync", "update", "lock"})),
+    "pipx": _PackageManager("python", word_set("install run upgrade inject")),
+    "poetry": _PackageManager("python", word_set("add install update lock")),
+    "pdm": _PackageManager("python", word_set("add install sync update lock")),
     "npm": _PackageManager("npm", _PNPM),
     "pnpm": _PackageManager("npm", _PNPM),
     "npx": _PackageManager("npm", frozenset()),
     "yarn": _PackageManager("yarn", frozenset({"", "install", "add", "upgrade", "up", "dlx"})),
-    "cargo": _PackageManager(
-        "rust", frozenset({"add", "fetch", "install", "update", "build", "check", "test", "run"})
-    ),
-    "go": _PackageManager("go", frozenset({"get", "mod", "install", "build", "test", "run"})),
+    "cargo": _PackageManager("rust", word_set("add fetch install update build check test run")),
+    "go": _PackageManager("go", word_set("get mod install build test run")),
 }
 
 

@@ -10,6 +10,7 @@ import re
 from collections.abc import Callable
 
 from codeagent.core.lazy_regex import lazy_regex
+from codeagent.tools.shell.programs import word_set
 from codeagent.tools.shell.strict import ParsedFlags, Program
 
 _SIGNED = lazy_regex(r"%G|signature|%\(sig", re.IGNORECASE)
@@ -43,16 +44,9 @@ _LOG_VALUED = (
     " --min-parents --max-parents --decorate-refs --decorate-refs-exclude --exclude --glob"
 )
 _LOG_OPTIONAL = " --decorate --branches --tags --remotes --pretty --no-walk --notes"
-_LISTS = (
-    "--list",
-    "-l",
-    "-n",
-    "--contains",
-    "--no-contains",
-    "--merged",
-    "--no-merged",
-    "--points-at",
-)
+_LISTS = word_set("""
+    --list -l -n --contains --no-contains --merged --no-merged --points-at
+""")
 _CHANGES = Program(_DIFF + " -rt --root --no-commit-id", _DIFF_VALUED, _DIFF_OPTIONAL)
 _REFS = "--sort --format --points-at"
 

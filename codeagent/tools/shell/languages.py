@@ -6,98 +6,30 @@ from collections.abc import Callable, Sequence
 from itertools import pairwise
 
 from codeagent.core.lazy_regex import lazy_regex
+from codeagent.tools.shell.programs import word_set
 from codeagent.tools.shell.strict import Word
 
-_FIND_ALONE = frozenset(
-    {
-        "-empty",
-        "-readable",
-        "-writable",
-        "-executable",
-        "-nouser",
-        "-nogroup",
-        "-true",
-        "-false",
-        "-print",
-        "-print0",
-        "-ls",
-        "-prune",
-        "-quit",
-        "-depth",
-        "-d",
-        "-xdev",
-        "-mount",
-        "-daystart",
-        "-follow",
-        "-noleaf",
-        "-warn",
-        "-nowarn",
-        "-ignore_readdir_race",
-        "-noignore_readdir_race",
-        "-not",
-        "!",
-        "-a",
-        "-and",
-        "-o",
-        "-or",
-        "(",
-        ")",
-        ",",
-    }
-)
-_FIND_WITH_VALUE = frozenset(
-    {
-        "-name",
-        "-iname",
-        "-path",
-        "-ipath",
-        "-wholename",
-        "-iwholename",
-        "-regex",
-        "-iregex",
-        "-regextype",
-        "-type",
-        "-xtype",
-        "-maxdepth",
-        "-mindepth",
-        "-size",
-        "-mtime",
-        "-atime",
-        "-ctime",
-        "-mmin",
-        "-amin",
-        "-cmin",
-        "-newer",
-        "-anewer",
-        "-cnewer",
-        "-newermt",
-        "-newerat",
-        "-newerct",
-        "-perm",
-        "-user",
-        "-group",
-        "-uid",
-        "-gid",
-        "-links",
-        "-inum",
-        "-samefile",
-        "-lname",
-        "-ilname",
-        "-fstype",
-        "-used",
-        "-printf",
-    }
-)
-_FIND_FIRST = frozenset({"-L", "-P", "-H", "-O1", "-O2", "-O3"})
+_FIND_ALONE = word_set("""
+    -empty -readable -writable -executable -nouser -nogroup -true -false -print -print0 -ls -prune
+    -quit -depth -d -xdev -mount -daystart -follow -noleaf -warn -nowarn -ignore_readdir_race
+    -noignore_readdir_race -not ! -a -and -o -or ( ) ,
+""")
+_FIND_WITH_VALUE = word_set("""
+    -name -iname -path -ipath -wholename -iwholename -regex -iregex -regextype -type -xtype
+    -maxdepth -mindepth -size -mtime -atime -ctime -mmin -amin -cmin -newer -anewer -cnewer -newermt
+    -newerat -newerct -perm -user -group -uid -gid -links -inum -samefile -lname -ilname -fstype
+    -used -printf
+""")
+_FIND_FIRST = word_set("-L -P -H -O1 -O2 -O3")
 
 _TEST_WORDS = frozenset(
     {"-ot", "-nt", "-ef", "-o", *(f"-{letter}" for letter in "abcdefghknprstuwxGLNOSz")}
 )
-_TEST_NUMBERS = frozenset({"-eq", "-ne", "-lt", "-le", "-gt", "-ge"})
+_TEST_NUMBERS = word_set("-eq -ne -lt -le -gt -ge")
 _NUMBER = lazy_regex(r"-?\d+")
 
 _TAR_LIST = lazy_regex(r"-?[tvzjJf]*")
-_TAR_FLAGS = frozenset({"-v", "-z", "-j", "-J", "--list", "--verbose", "--gzip", "--bzip2", "--xz"})
+_TAR_FLAGS = word_set("-v -z -j -J --list --verbose --gzip --bzip2 --xz")
 _SED_ADDRESS = r"(?:\d+(?:~\d+)?|\$|\+\d+|/(?P<NAME>(?:\\[\s\S]|[^/\\\n])*)/I?)"
 _SED_PART = r"(?:\\[\s\S]|(?!(?P=delimiter))[^\\\n])*"
 _SED_COMMAND = lazy_regex(
@@ -105,59 +37,14 @@ _SED_COMMAND = lazy_regex(
     rf"(?:[pdq=]|s(?P<delimiter>[/|#,@:!%_])(?P<pattern>{_SED_PART})(?P=delimiter){_SED_PART}(?P=delimiter)[gpIi\d]*)"
     r" *(?:;[ \t;]*|\Z)"
 )
-_AWK_FUNCTIONS = frozenset(
-    {
-        "if",
-        "for",
-        "in",
-        "print",
-        "printf",
-        "length",
-        "substr",
-        "split",
-        "tolower",
-        "toupper",
-        "index",
-        "match",
-        "gsub",
-        "sub",
-        "gensub",
-        "sprintf",
-        "int",
-        "sqrt",
-        "log",
-        "exp",
-        "rand",
-        "return",
-        "else",
-        "and",
-        "or",
-    }
-)
-_AWK_NEVER = frozenset(
-    {
-        "getline",
-        "system",
-        "close",
-        "fflush",
-        "function",
-        "func",
-        "while",
-        "do",
-        "delete",
-        "load",
-        "include",
-        "namespace",
-        "ARGV",
-        "ARGC",
-        "ARGIND",
-        "ENVIRON",
-        "PROCINFO",
-        "SYMTAB",
-        "FUNCTAB",
-        "BINMODE",
-    }
-)
+_AWK_FUNCTIONS = word_set("""
+    if for in print printf length substr split tolower toupper index match gsub sub gensub sprintf
+    int sqrt log exp rand return else and or
+""")
+_AWK_NEVER = word_set("""
+    getline system close fflush function func while do delete load include namespace ARGV ARGC
+    ARGIND ENVIRON PROCINFO SYMTAB FUNCTAB BINMODE
+""")
 _AWK_COMPARES = lazy_regex(r"\((?:[\w\s$.+*%<>=!-]|&&|\|\|)*\)")
 """In parentheses `>` compares; with no call, text or pattern about, these are what they seem."""
 _AWK_CALL = lazy_regex(r"([A-Za-z_]\w*)\s*\(")

@@ -4,56 +4,19 @@ from collections.abc import Sequence
 
 from codeagent.core.lazy_regex import lazy_regex
 from codeagent.core.policy import ApprovalKey
-from codeagent.tools.shell.programs import is_never_proposed
+from codeagent.tools.shell.programs import is_never_proposed, word_set
 from codeagent.tools.shell.read_only import judge
 from codeagent.tools.shell.rules import that_allows
 from codeagent.tools.shell.strict import strict_commands
 
 _PLAIN = lazy_regex(r"[A-Za-z0-9_./:@%+,=-]+")
 _NAME = lazy_regex(r"[A-Za-z][A-Za-z0-9_.:-]*")
-_ANY_FURTHER_WORDS = frozenset(
-    {
-        "pytest",
-        "py.test",
-        "mypy",
-        "pyright",
-        "ruff",
-        "black",
-        "isort",
-        "flake8",
-        "pylint",
-        "autoflake",
-        "tox",
-        "nox",
-        "tsc",
-        "eslint",
-        "prettier",
-        "jest",
-        "vitest",
-        "mocha",
-        "ava",
-        "biome",
-        "stylelint",
-        "rspec",
-        "rubocop",
-        "phpunit",
-        "phpstan",
-        "ctest",
-        "ninja",
-        "clang-format",
-        "gofmt",
-        "rustfmt",
-        "shellcheck",
-        "shfmt",
-        "hadolint",
-        "markdownlint",
-        "yamllint",
-        "golangci-lint",
-        "staticcheck",
-        "mkdir",
-        "touch",
-    }
-)
+_ANY_FURTHER_WORDS = word_set("""
+    pytest py.test mypy pyright ruff black isort flake8 pylint autoflake tox nox tsc eslint prettier
+    jest vitest mocha ava biome stylelint rspec rubocop phpunit phpstan ctest ninja clang-format
+    gofmt rustfmt shellcheck shfmt hadolint markdownlint yamllint golangci-lint staticcheck mkdir
+    touch
+""")
 """Programs whose name says what they do, whatever their arguments."""
 _SUBCOMMANDS: dict[str, str] = {
     "git": "add commit checkout switch restore stash merge cherry-pick revert mv tag branch",
@@ -77,9 +40,9 @@ _SUBCOMMANDS: dict[str, str] = {
     "terraform": "fmt validate",
     "composer": "test validate",
 }
-_TARGETS = frozenset({"make", "just", "task", "rake"})
+_TARGETS = word_set("make just task rake")
 """The next word names what is made."""
-_SCRIPTS = frozenset({"npm", "pnpm", "yarn", "bun", "composer"})
+_SCRIPTS = word_set("npm pnpm yarn bun composer")
 _RUN_A_TOOL = {
     ("uv", "run"),
     ("poetry", "run"),
@@ -88,21 +51,10 @@ _RUN_A_TOOL = {
     ("pipenv", "run"),
     ("hatch", "run"),
 }
-_NPX = frozenset({"npx", "bunx", "uvx"})
-_MODULES = frozenset(
-    {
-        "pytest",
-        "unittest",
-        "mypy",
-        "ruff",
-        "black",
-        "isort",
-        "flake8",
-        "pylint",
-        "coverage",
-        "build",
-    }
-)
+_NPX = word_set("npx bunx uvx")
+_MODULES = word_set("""
+    pytest unittest mypy ruff black isort flake8 pylint coverage build
+""")
 _PYTHON = lazy_regex(r"python(?:3(?:\.\d+)?)?")
 
 

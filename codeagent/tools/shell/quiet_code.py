@@ -9,6 +9,7 @@ import re
 
 from codeagent.core.patterns import HOLE
 from codeagent.tools.shell.languages import awk_prints, sed_prints
+from codeagent.tools.shell.programs import word_set
 
 _SED_REGEX = r"(?:\\.|[^/\\\n])*"
 _SED_ADDRESS = rf"(?:\d+(?:~\d+)?|\$|[+~]\d+|/(?:{_SED_REGEX})/[IM]*)"
@@ -38,38 +39,22 @@ _PYTHON_WORDS = re.compile(
     r"|nt|platform_popen|webbrowser|__(?!name__|version__|file__|main__|doc__|init__|all__|str__|repr__)\w*"
 )
 """Words with which Python starts a program, evaluates text, or reaches what is not named."""
-_PYTHON_MODULES_AS_TEXT = """
+_PYTHON_MODULES = word_set("""
 os sys re json math datetime time pathlib collections itertools random csv statistics hashlib
 base64 glob textwrap tomllib struct zlib difflib shutil urllib configparser ast io pprint
 platform tempfile unicodedata html decimal fractions heapq bisect copy uuid calendar site
 sysconfig zipfile tarfile gzip sqlite3 socket fnmatch binascii secrets locale xml stat errno
 cmath keyword numbers
-"""
-_PYTHON_MODULES = frozenset(_PYTHON_MODULES_AS_TEXT.split())
+""")
 _PYTHON_IMPORT = re.compile(
     r"\bfrom[ \t]+([\w.]+)[ \t]+import\b(?![ \t]*\\)"
     r"|\bimport[ \t]+((?:[\w.]+(?:[ \t]+as[ \t]+\w+)?(?:[ \t]*,[ \t]*)?)+)"
 )
 _PYTHON_ALIAS = re.compile(r"[ \t]+as[ \t]+\w+")
 _CALL = re.compile(r"([\w.\])'\"}]+)[ \t]*\(")
-_PYTHON_PLAIN_CALLS = frozenset(
-    {
-        "print",
-        "len",
-        "repr",
-        "str",
-        "sorted",
-        "list",
-        "dir",
-        "type",
-        "tuple",
-        "set",
-        "sum",
-        "int",
-        "bool",
-        "hasattr",
-    }
-)
+_PYTHON_PLAIN_CALLS = word_set("""
+    print len repr str sorted list dir type tuple set sum int bool hasattr
+""")
 _NODE_WORDS = re.compile(
     r"child_process|eval|Function|constructor|import|globalThis|global|this|Reflect|Proxy|module|mainModule|binding"
     r"|_\w+|dlopen|vm|Worker|worker_threads|cluster|exec\w*|spawn\w*|fork|with|createRequire|getBuiltinModule|repl|v8"

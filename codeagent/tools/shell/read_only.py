@@ -11,6 +11,7 @@ import posixpath
 from collections.abc import Iterator, Sequence
 from dataclasses import replace
 from fnmatch import fnmatchcase
+from functools import lru_cache
 
 from codeagent.core.dataclass import dataclass
 from codeagent.core.lazy_regex import lazy_regex
@@ -26,6 +27,7 @@ from codeagent.tools.shell.languages import (
     tar_lists,
     test_reads,
 )
+from codeagent.tools.shell.programs import word_set
 from codeagent.tools.shell.reading_programs import SYSTEM_PROGRAMS, TEXT_PROGRAMS, VERSION_FLAGS
 from codeagent.tools.shell.strict import (
     ParsedFlags,
@@ -38,62 +40,21 @@ from codeagent.tools.shell.strict import (
     strict_commands,
 )
 
-_SECRETS = (
-    ".env",
-    ".env.local",
-    ".env.production",
-    "prod.env",
-    "server.pem",
-    "server.key",
-    "cert.p12",
-    "cert.pfx",
-    "store.jks",
-    "app.keystore",
-    "passwords.kdbx",
-    "key.ppk",
-    "id_rsa",
-    "id_dsa",
-    "id_ecdsa",
-    "id_ed25519",
-    ".netrc",
-    ".pgpass",
-    ".npmrc",
-    ".pypirc",
-    ".git-credentials",
-    ".htpasswd",
-    ".dockercfg",
-    ".vault-token",
-    "credentials",
-    "credentials.json",
-    "credentials.yaml",
-    "secrets.json",
-    "secrets.yaml",
-    "secrets.yml",
-    "secret.toml",
-    "secrets.ini",
-    "secrets.txt",
-    "service-account.json",
-)
-_ORDINARY = (
-    "a.py",
-    "main.rs",
-    "README.md",
-    "index.ts",
-    "package.json",
-    "data.csv",
-    "notes.txt",
-    "x.yaml",
-    "y.yml",
-    "app.toml",
-    "lib.c",
-    "conf.ini",
-    "Makefile",
-    "test_a.py",
-)
+_SECRETS = word_set("""
+    .env .env.local .env.production prod.env server.pem server.key cert.p12 cert.pfx store.jks
+    app.keystore passwords.kdbx key.ppk id_rsa id_dsa id_ecdsa id_ed25519 .netrc .pgpass .npmrc
+    .pypirc .git-credentials .htpasswd .dockercfg .vault-token credentials credentials.json
+    credentials.yaml secrets.json secrets.yaml secrets.yml secret.toml secrets.ini secrets.txt
+    service-account.json
+""")
+_ORDINARY = word_set("""
+    a.py main.rs README.md index.ts package.json data.csv notes.txt x.yaml y.yml app.toml lib.c
+    conf.ini Makefile test_a.py
+""")
 _GLOB = lazy_regex(r"[*?\[]")
 """Also in quotes: some programs match names themselves."""
-_FOLDERS = (".ssh", ".aws", ".gnupg", ".kube", ".azure")
-_OTHER_FOLDERS = ("src", "tests", "docs", "lib", "app", "node_modules")
+_FOLDERS = word_set(".ssh .aws .gnupg .kube .azure")
+_OTHER_FOLDERS = word_set("src tests docs lib app node_modules")
 _ENDLESS = lazy_regex(
     r"(?:.*/)?dev/+(?:\./+)*(?:zero|full|u?random|hwrng|tty\w*|console|kmsg|mem|port|ptmx|pts/.*|std(?:in|out|err)|fd/.*"
     r"|tcp/.*|udp/.*)"
@@ -111,36 +72,16 @@ _GIT_FLAGS = Program(
 )
 _HAS_SUBCOMMANDS = frozenset({"stash", "worktree"})
 """Flags that git obeys instead of running a subcommand."""
-_SWEEP = frozenset({"rg", "ag", "ack", "diff"})
+_SWEEP = word_set("rg ag ack diff")
 """Programs that read whole folders without needing a flag for it."""
-_ONLY_NAMES = frozenset(
-    {
-        "status",
-        "branch",
-        "rev-parse",
-        "log",
-        "remote",
-        "tag",
-        "ls-files",
-        "ls-tree",
-        "describe",
-        "reflog",
-        "shortlog",
-        "merge-base",
-        "rev-list",
-        "for-each-ref",
-        "symbolic-ref",
-        "check-ignore",
-        "version",
-        "config",
-        "worktree",
-        "blame",
-    }
-)
+_ONLY_NAMES = word_set("""
+    status branch rev-parse log remote tag ls-files ls-tree describe reflog shortlog merge-base
+    rev-list for-each-ref symbolic-ref check-ignore version config worktree blame
+""")
 """These show no content of files, or only that of the file that is named; of a history, see
 `_PATCHES`."""
 _HISTORY = frozenset({"log", "reflog"})
-_PATCHES = ("-p", "-u", "-U", "-c", "--patch", "--unified", "--cc", "--patch-with-stat", "--binary")
+_PATCHES = word_set("-p -u -U -c --patch --unified --cc --patch-with-stat --binary")
 """Flags with which a history shows content."""
 _DURATION = lazy_regex(r"\d{1,4}(?:\.\d+)?[sm]?")
 
@@ -356,7 +297,7 @@ def secret_named(word: Word) -> str | None:
             return f"{text} is a folder that usually holds credentials"
         *folders, name = text.split("/")
         aims = any(_aims(folder, _FOLDERS, _OTHER_FOLDERS) for folder in folders)
-        if _GLOB.search(text) and (aims or _aims(name, _SECRETS + _FOLDERS, _ORDINARY)):
+        if _GLOB.search(text) and (aims or _aims(name, _SECRETS | _FOLDERS, _ORDINARY)):
             return f"{text} may match a file of secrets"
     return None
 
@@ -368,11 +309,11 @@ def never_ends(word: Word) -> bool:
     )
 
 
-def _aims(pattern: str, secrets: tuple[str, ...], others: tuple[str, ...]) -> bool:
+def _aims(pattern: str, secrets: frozenset[str], others: frozenset[str]) -> bool:
     return _matches(pattern, secrets) and not _matches(pattern, others)
 
 
-def _matches(pattern: str, names: tuple[str, ...]) -> bool:
+def _matches(pattern: str, names: frozenset[str]) -> bool:
     """Whether the pattern matches a name; as in the shell, only a dot matches a leading dot."""
     hidden_too = not pattern.startswith(("*", "?"))
     return any(
@@ -380,6 +321,7 @@ def _matches(pattern: str, names: tuple[str, ...]) -> bool:
     )
 
 
+@lru_cache(maxsize=64)
 def sweeps(line: str) -> bool:
     """Whether a read-only line may show files that it does not name one by one; True if in
     doubt."""

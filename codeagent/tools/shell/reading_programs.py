@@ -12,6 +12,7 @@ import re
 from collections.abc import Callable
 
 from codeagent.core.lazy_regex import lazy_regex
+from codeagent.tools.shell.programs import word_set
 from codeagent.tools.shell.strict import ParsedFlags, Program
 
 _HELP = "--help --version"
@@ -52,11 +53,8 @@ _NO_FLAGS = Program(opens=False)
 _NOTHING = Program(opens=False, most=0)
 _LONG = frozenset({"--version"})
 VERSION_FLAGS: dict[str, frozenset[str]] = {
-    **dict.fromkeys(
-        ("gcc", "g++", "cc", "clang", "make", "cmake", "ninja", "bash", "ruff", "uv", "tar", "git"),
-        _LONG,
-    ),
-    **dict.fromkeys(("curl", "docker", "sqlite3", "gdb", "find", "sed", "gawk", "yq"), _LONG),
+    **dict.fromkeys(word_set("gcc g++ cc clang make cmake ninja bash ruff uv tar git"), _LONG),
+    **dict.fromkeys(word_set("curl docker sqlite3 gdb find sed gawk yq"), _LONG),
     **dict.fromkeys(("python", "python3"), _LONG | {"-V"}),
     **dict.fromkeys(("node", "ruby", "perl", "php"), _LONG | {"-v"}),
     **dict.fromkeys(("java", "javac"), _LONG | {"-version"}),

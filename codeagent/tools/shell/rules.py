@@ -17,7 +17,6 @@ from codeagent.core.lazy_regex import lazy_regex
 from codeagent.core.paths import host_reason, secret_reason
 from codeagent.core.policy import HOSTS, NETWORK, ApprovalKey, Policy, Rule
 from codeagent.core.sanitize import spelled
-from codeagent.core.tool import Failed
 
 _WILD = lazy_regex(r"[*?]")
 _READING = ("read", "list", "search", "glob", "tree", "json_read")
@@ -134,12 +133,3 @@ def _example_path(path: str, *, reading: bool) -> ApprovalKey:
     outside = folded.startswith(("/", "../")) or folded == ".."
     sensitive = secret_reason(folded) if reading else host_reason(folded)
     return ApprovalKey(kind="path", parts=(folded,), opaque=outside, sensitive=sensitive)
-
-
-def refuse_hidden_secret(asked: str, resolved: str) -> None:
-    """Raise Failed if a link with a harmless name leads to a file of secrets."""
-    reason = secret_reason(resolved)
-    if reason is not None and secret_reason(asked) is None:
-        raise Failed(
-            f"{spelled(asked)} is a link, and {reason}; ask for {spelled(resolved)} by its own name"
-        )

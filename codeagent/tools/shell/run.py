@@ -14,15 +14,9 @@ from codeagent.core.display import TerminalBlock
 from codeagent.core.errors import SandboxLost, WorkspaceError
 from codeagent.core.json_types import JsonValue
 from codeagent.core.lazy_regex import lazy_regex
+from codeagent.core.memory import OutputSink, OutputStore
 from codeagent.core.messages import STREAMS, OutputStream, TextPart, text_of
-from codeagent.core.ports import (
-    Command,
-    CommandResult,
-    OutputSink,
-    OutputStore,
-    RunsCommands,
-    Workspace,
-)
+from codeagent.core.ports import Command, CommandResult, RunsCommands, Workspace
 from codeagent.core.tool import (
     Cancelled,
     Denied,
@@ -339,7 +333,7 @@ async def run_command(
     match work.exception():
         case SandboxLost() as lost:
             return CommandRun(
-                command.text, timeout, ending, output, CommandResult(exit_code=None), lost
+                command.text, timeout, ending, output, CommandResult(exit_code=None), lost=lost
             )
         case None:
             result = work.result()

@@ -15,87 +15,34 @@ from codeagent.core.dataclass import dataclass
 from codeagent.core.patterns import HOLE
 from codeagent.tools.shell.carriers import NO_FEED, Feed, carries, program_within, renamed
 from codeagent.tools.shell.known_git import GIT_COMMANDS
-from codeagent.tools.shell.programs import EVALUATE, RUN_BEHIND, RUNNERS, SHELLS
+from codeagent.tools.shell.programs import EVALUATE, RUN_BEHIND, RUNNERS, SHELLS, word_set
 from codeagent.tools.shell.reading_programs import SYSTEM_PROGRAMS, TEXT_PROGRAMS
 from codeagent.tools.shell.settings import chooses
 
-_ADD_WORDS = frozenset({"xargs", "parallel", "sem"})
+_ADD_WORDS = word_set("xargs parallel sem")
 _REPLACES = re.compile(r"(?:-I|--replace=|-J)(.*)", re.DOTALL)
-_HIDE = frozenset(
-    {"source", ".", "alias", "hash", "enable", "complete", "compgen", "bind", "fc", "at", "batch"}
-)
+_HIDE = word_set("source . alias hash enable complete compgen bind fc at batch")
 """Programs that run something from a file, or later under another name."""
-_GIT_KNOWN = frozenset(GIT_COMMANDS) | {
-    "add",
-    "commit",
-    "checkout",
-    "switch",
-    "restore",
-    "merge",
-    "mv",
-    "rm",
-    "reset",
-    "cherry-pick",
-    "revert",
-    "push",
-    "pull",
-    "init",
-    "apply",
-    "am",
-    "clean",
-    "fetch",
-    "clone",
-    "notes",
-    "gc",
-    "help",
-    "version",
-    "rebase",
-}
+_GIT_KNOWN = frozenset(GIT_COMMANDS) | word_set("""
+    add commit checkout switch restore merge mv rm reset cherry-pick revert push pull init apply am
+    clean fetch clone notes gc help version rebase
+""")
 _DATA = (
     frozenset(TEXT_PROGRAMS)
     | frozenset(SYSTEM_PROGRAMS)
-    | {
-        "cp",
-        "mv",
-        "ln",
-        "mkdir",
-        "rmdir",
-        "touch",
-        "rm",
-        "tee",
-        "chmod",
-        "chown",
-        "test",
-        "[",
-        "[[",
-        "read",
-        "export",
-    }
-    | {
-        "declare",
-        "local",
-        "readonly",
-        "typeset",
-        "unset",
-        "shift",
-        "return",
-        "break",
-        "continue",
-        "wait",
-        "let",
-    }
+    | word_set("""
+    cp mv ln mkdir rmdir touch rm tee chmod chown test [ [[ read export
+""")
+    | word_set("""
+    declare local readonly typeset unset shift return break continue wait let
+""")
     | {"kill", "pkill", "killall"}
 ) - {"env"}
 """Programs that use every word as a name or text, never as a command."""
-_RUN_THEIR_VALUE = (
-    "-c",
-    "-x",
-    "-O",
-    "--exec",
-    "--pre",
-    "--compress-program",
-    "--open-files-in-pager",
-    "--upload-pack",
+_RUN_THEIR_VALUE = tuple(
+    word_set("""
+    -c -x -O --exec --pre --compress-program --open-files-in-pager --upload-pack
+""")
 )
 """Prefixes of flags of such programs that are followed by a command, or a setting that may name
 one."""

@@ -12,6 +12,7 @@ from codeagent.core.dataclass import dataclass
 from codeagent.core.patterns import HOLE, SYSTEM_FOLDER
 from codeagent.core.policy import ApprovalKey
 from codeagent.tools.shell.carriers import NO_FEED, Feed
+from codeagent.tools.shell.programs import word_set
 from codeagent.tools.shell.read_only import equivalent_read, judge
 from codeagent.tools.shell.runs import PossibleRuns, is_plain
 from codeagent.tools.shell.settings import assigned, assigned_by, chooses
@@ -21,57 +22,21 @@ from codeagent.tools.shell.tree import BRACES, nodes_of, parsed, source_of, word
 _MOST_NODES = 100
 LONGEST_PARSED = 32_000
 """Characters; parsing takes more than linear time, and a longer line always needs approval."""
-_PLAIN = frozenset(
-    {
-        "program",
-        "list",
-        "pipeline",
-        "command",
-        "command_name",
-        "word",
-        "number",
-        "string",
-        "string_content",
-        "raw_string",
-        "concatenation",
-        "redirected_statement",
-        "file_redirect",
-        "file_descriptor",
-        "subshell",
-        "compound_statement",
-        "if_statement",
-        "elif_clause",
-        "else_clause",
-        "while_statement",
-        "for_statement",
-        "variable_name",
-        "do_group",
-        "negated_command",
-        "comment",
-    }
-)
+_PLAIN = word_set("""
+    program list pipeline command command_name word number string string_content raw_string
+    concatenation redirected_statement file_redirect file_descriptor subshell compound_statement
+    if_statement elif_clause else_clause while_statement for_statement variable_name do_group
+    negated_command comment
+""")
 """Node types that consist only of their commands; all others make the line opaque."""
-_REDIRECTS = frozenset({"file_redirect", "herestring_redirect", "heredoc_redirect"})
+_REDIRECTS = word_set("file_redirect herestring_redirect heredoc_redirect")
 _NO_WORDS = _REDIRECTS | {"comment", "variable_assignment"}
-_COMMANDS = frozenset(
-    {
-        "command",
-        "declaration_command",
-        "unset_command",
-        "test_command",
-        "variable_assignment",
-        "variable_assignments",
-    }
-)
-_TESTS = frozenset(
-    {
-        "test_command",
-        "unary_expression",
-        "binary_expression",
-        "test_operator",
-        "parenthesized_expression",
-    }
-)
+_COMMANDS = word_set("""
+    command declaration_command unset_command test_command variable_assignment variable_assignments
+""")
+_TESTS = word_set("""
+    test_command unary_expression binary_expression test_operator parenthesized_expression
+""")
 """The node types of `[`."""
 _WRITES_NOWHERE = re.compile(r"\d*(?:>|>>|&>|>\|)\s*/dev/null|\d*>&\d|\d*<.*", re.DOTALL)
 _TRICKY_CHARACTERS = re.compile(r"[^\S \t\n]|[\x00-\x08\x0e-\x1f\x7f]")
@@ -99,7 +64,7 @@ def command_key(text: str) -> ApprovalKey:
     parse error, more than 100 nodes. `runs`, `perhaps` and `unseen` are for rules that deny or ask:
     what else runs, may run, or cannot be seen.
 
-    It is `reads_only` if it is not opaque, a second, strict reading sees the same commands, and
+    It `reads` freely if it is not opaque, a second, strict reading sees the same commands, and
     each is known to only read; `reading` are the parts known to do so. It is `sensitive` if one of
     them would read a file of secrets.
     """
@@ -137,7 +102,7 @@ def command_key(text: str) -> ApprovalKey:
     return replace(
         key,
         sensitive=next((its.secret for its in judged if its.secret), None),
-        reads_only=not others,
+        reads="no" if others else "freely",
         reading=frozenset(every) - others,
     )
 
@@ -284,11 +249,11 @@ def _take_apart(text: str) -> _ParsedLine:
     return _ParsedLine(
         commands,
         clear and count <= _MOST_NODES,
-        has_tests,
-        expands,
-        pieces,
-        tuple(texts),
-        tuple(settings),
+        has_tests=has_tests,
+        expands=expands,
+        pieces=pieces,
+        texts=tuple(texts),
+        settings=tuple(settings),
     )
 
 

@@ -7,9 +7,10 @@ import tree_sitter_bash
 from tree_sitter import Language, Node, Parser
 
 from codeagent.core.patterns import HOLE
+from codeagent.tools.shell.programs import word_set
 
 _PARSER = Parser(Language(tree_sitter_bash.language()))
-_QUOTED = frozenset({"string", "translated_string", "string_content"})
+_QUOTED = word_set("string translated_string string_content")
 NOT_ASCII = re.compile(r"[^\x00-\x7f]")
 BRACES = re.compile(r"\{[^{}\s]*(?:,|\.\.)[^{}\s]*\}")
 _GLOBS = re.compile(r"(?<!\\)[*?\[]|(?<!\\)[+@!]\(")

@@ -87,7 +87,7 @@ class ChatCard(Card):
                 self._tell(wanted.text)
                 self._state.give_back(wanted.back)
             case _:
-                self.app.run_worker(self._told(wanted), exit_on_error=True)
+                self.app.run_worker(self._told(wanted))
 
     def _choose_hunks(
         self, wanted: ChooseHunks, given: tuple[HunkAnswer, ...] = (), at: int = 0

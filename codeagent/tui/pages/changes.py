@@ -1,11 +1,9 @@
 """/diff: what changed since the session began, file by file, and how to take a part of it back."""
 
 import asyncio
-import time
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from dataclasses import replace
 
-from rich.style import Style
 from textual import on, work
 from textual.app import ComposeResult
 from textual.containers import Vertical
@@ -21,10 +19,10 @@ from codeagent.tui.bindings import bindings
 from codeagent.tui.keymap import keymap_of
 from codeagent.tui.pages.diff_page import DiffPage
 from codeagent.tui.parts.guard import TOO_SOON
-from codeagent.tui.parts.hunk_pane import HunkRows, hunk_rows, line_end_notes
+from codeagent.tui.parts.hunk_pane import HunkRows, hunk_rows
 from codeagent.tui.parts.marked_list import PickerList, PickerRow
 from codeagent.tui.parts.rows import Part
-from codeagent.tui.rendering.palette import Palette
+from codeagent.tui.rendering.diff import line_end_notes
 from codeagent.tui.session_client import SessionClient
 
 _LARGEST = 2 << 20
@@ -148,7 +146,7 @@ class ChangesScreen(DiffPage[None]):
     """Compares with the earliest moment to go back to; takes back only what has not changed since
     it was shown.
 
-    `running` says whether the agent is working. `clock` gives seconds that never go back.
+    `running` says whether the agent is working.
     """
 
     DEFAULT_CSS = """
@@ -159,10 +157,8 @@ class ChangesScreen(DiffPage[None]):
     """
     BINDINGS = bindings("hunks", "ChangesScreen")
 
-    def __init__(
-        self, client: SessionClient, *, clock: Callable[[], float] = time.monotonic
-    ) -> None:
-        super().__init__("What changed in this session", clock)
+    def __init__(self, client: SessionClient) -> None:
+        super().__init__("What changed in this session")
         self._client = client
         self._rewind = client.rewind
         self._since = ""
@@ -194,7 +190,7 @@ class ChangesScreen(DiffPage[None]):
 
     def heading(self, at: int) -> Sequence[Part]:
         return (
-            Part(f"hunk {at + 1} of {self.count}", 1, lambda palette: palette.strong),
+            Part(f"hunk {at + 1} of {self.count}", 1, "strong"),
             Part(f"line {self._hunks[at].start + 1}", 0),
         )
 
@@ -204,7 +200,7 @@ class ChangesScreen(DiffPage[None]):
         self.title_row.tell(f"file {at} of {len(paths)}" if at else "")
         standing: list[Part] = []
         if self.count:
-            standing.append(Part(f"hunk {self.pane.current + 1} of {self.count}", 2, _strong))
+            standing.append(Part(f"hunk {self.pane.current + 1} of {self.count}", 2, "strong"))
         self.hints = (
             "{hunks.close} back",
             *(["{hunks.restore} revert hunk"] if self.count else []),
@@ -339,12 +335,19 @@ class ChangesScreen(DiffPage[None]):
                 self._words(str(error))
                 return
             view, self._hunks = await asyncio.to_thread(_compared, Change(key, then, now))
-            self._view, diff = view, view.diff
-            self.pane.show_hunks(key, self.rows(), line_end_notes(diff) if diff else (), view.notes)
+            self._view = view
+            diff = view.diff
+            self.pane.show_hunks(
+                key,
+                self.rows(),
+                line_end_notes(diff.before, diff.after) if diff else (),
+                view.notes,
+            )
             self.draw()
 
     def _words(self, *words: str) -> None:
-        self._view, self._hunks = None, ()
+        self._view = None
+        self._hunks = ()
         self.pane.show_hunks("", (), words=words)
         self.draw()
 
@@ -391,7 +394,3 @@ def _compared(change: Change[Node]) -> tuple[ChangedFileView, tuple[Hunk, ...]]:
 
 def _about(file: ChangedFile) -> str:
     return file.change + (f"; {_EDITED}" if file.edited else "")
-
-
-def _strong(palette: Palette) -> Style:
-    return palette.strong

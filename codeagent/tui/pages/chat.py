@@ -120,7 +120,7 @@ class ChatScreen(ChatKeys):
         if self._opening:
             return
         self._opening = True
-        self.run_worker(self._connect(), group="connect", exit_on_error=True)
+        self.run_worker(self._connect(), group="connect")
 
     async def _connect(self) -> None:
         # In a thread, which makes way for keys every few milliseconds.
@@ -130,7 +130,7 @@ class ChatScreen(ChatKeys):
         key = keymap_of(self).shown("composer.keys")
         self.conversation.greet(self.launch_options, self.folders.workspace, key)
         if self.launch_options.resume is not None:
-            self.run_worker(self.conversation.warm_up(), exit_on_error=True)
+            self.run_worker(self.conversation.warm_up())
         client: SessionClient | None = None
         refused = ""
         try:
@@ -150,7 +150,7 @@ class ChatScreen(ChatKeys):
             else:
                 self._failed(error)
             self.state.status.set(phase="idle", sandbox="none")
-        self.run_worker(self.conversation.begin(client, refused, self.composer), exit_on_error=True)
+        self.run_worker(self.conversation.begin(client, refused, self.composer))
 
     def _keeps(self, later: bool) -> bool:
         """Keep text in the composer that does not fit into the model's window, and ask what to do
@@ -176,7 +176,7 @@ class ChatScreen(ChatKeys):
             except CodeagentError as error:
                 self.tell(str(error))
 
-        self.run_worker(ask(), exit_on_error=True)
+        self.run_worker(ask())
         return True
 
     @on(Composer.Submitted)
@@ -188,7 +188,7 @@ class ChatScreen(ChatKeys):
                 self.outbox.follow_up(text)
             case PromptInput(text):
                 self._escape.forget()
-                self.run_worker(self.conversation.warm_up_when_sent(), exit_on_error=True)
+                self.run_worker(self.conversation.warm_up_when_sent())
                 if not self.outbox.holds:
                     self.view.scroll_end(animate=False)
                 self.outbox.send(text, unseen=self.card.is_new)
@@ -211,7 +211,7 @@ class ChatScreen(ChatKeys):
         if self.outbox.holds:
             self.outbox.hold(text, find)
         else:
-            self.run_worker(find(), exit_on_error=True)
+            self.run_worker(find())
 
     @on(Composer.Wanted)
     def _wanted(self, message: Composer.Wanted) -> None:
@@ -227,7 +227,7 @@ class ChatScreen(ChatKeys):
                 else:
                     self._take_earlier()
             case "editor":
-                self.run_worker(self._edit(self.composer.text), exit_on_error=True)
+                self.run_worker(self._edit(self.composer.text))
             case "files":
                 self.run_worker(
                     self.conversation.offer_files(self.composer), group="files", exclusive=True

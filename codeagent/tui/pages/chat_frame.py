@@ -26,6 +26,7 @@ from codeagent.tui.themes import ThemeSwitch
 
 if TYPE_CHECKING:  # the first frame does not show any of it
     from codeagent.config.settings import Settings
+    from codeagent.core.acts import Refused
     from codeagent.tui.pages.cards import ChatCard
     from codeagent.tui.pages.conversation import ConversationParts
     from codeagent.tui.pages.outbox import Outbox
@@ -115,6 +116,10 @@ class ChatFrame(Screen[None]):
         """Show one short line instead of the status line's hints."""
         self.state.status.set(notice=text)
 
+    def answer(self, refused: "Refused | None", done: str = "") -> None:
+        """Show why an act was refused, or else that it was `done`."""
+        self.tell(done if refused is None else refused.reason)
+
     @on(events.Resize)
     def _sync_composer(self) -> None:
         """Give a card some of the room of the composer and the message queue."""
@@ -163,7 +168,7 @@ class ChatFrame(Screen[None]):
         self.outbox.stop_call(message.call_id)
 
     def on_transcript_view_open_output(self, message: "TranscriptView.OpenOutput") -> None:
-        self.run_worker(self._show_output(message.call_id), exit_on_error=True)
+        self.run_worker(self._show_output(message.call_id))
 
     async def _show_output(self, call_id: str) -> None:
         from codeagent.tui.pages.info import OutputScreen  # not needed until the first output

@@ -134,7 +134,7 @@ class ConversationParts:
         have now."""
         if (client := self.outbox.client) is None:
             return
-        files = await client.files()
+        files = await client.launcher.files()
         composer.set_files((*files, *self._resources))
         self._resources = tuple(text.name for text in await self._texts("resource"))
         composer.set_files((*files, *self._resources))

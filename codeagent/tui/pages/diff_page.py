@@ -2,7 +2,7 @@
 `/diff`."""
 
 from abc import abstractmethod
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from typing import TypeVar
 
 from textual import on
@@ -25,9 +25,9 @@ class DiffPage(Page[ResultT], inherit_bindings=False):
 
     BINDINGS = bindings("hunks")
 
-    def __init__(self, title: str, clock: Callable[[], float]) -> None:
+    def __init__(self, title: str) -> None:
         self.pane: HunkPane
-        super().__init__(title, HunkPane(self.heading), clock=clock)
+        super().__init__(title, HunkPane(self.heading))
         self.shows_everything = False
 
     @abstractmethod

@@ -72,7 +72,8 @@ class Escape:
 
     def press(self, now: Situation) -> Meaning:
         """Return what this press means, and remember it for the next."""
-        offered, self._offered_at = self._again(self._offered_at), -AGAIN
+        offered = self._again(self._offered_at)
+        self._offered_at = -AGAIN
         if now.finding:
             return "close_find"
         if now.elsewhere:

@@ -1,12 +1,10 @@
 """Reviews a proposed change hunk by hunk: each is taken, left out or rewritten before anything is
 applied."""
 
-import time
 from collections.abc import Callable, Sequence
 from pathlib import PurePath
 from typing import Literal
 
-from rich.style import Style
 from textual import on, work
 from textual.app import ComposeResult
 from textual.containers import Vertical
@@ -14,22 +12,19 @@ from textual.events import Key, Paste
 from textual.message import Message
 from textual.widgets import TextArea
 
+from codeagent.core.dataclass import dataclass
 from codeagent.core.display import DiffBlock, HunkAnswer
 from codeagent.tui.bindings import bindings
-from codeagent.tui.keymap import keymap_of
 from codeagent.tui.pages.diff_page import DiffPage
 from codeagent.tui.parts.external_editor import EditorFailed, edit_in_editor
 from codeagent.tui.parts.guard import TOO_SOON
-from codeagent.tui.parts.hunk_pane import HunkRows, HunkSheet, Word, hunk_rows, line_end_notes
+from codeagent.tui.parts.hunk_pane import HunkRows, HunkSheet, Word, hunk_rows
 from codeagent.tui.parts.prompt_text import harmless
 from codeagent.tui.parts.rows import HintRow, Part, RuleRow
-from codeagent.tui.rendering.palette import Palette
+from codeagent.tui.rendering.diff import line_end_notes
+from codeagent.tui.rendering.palette import StyleName
 
-_STYLES: dict[Word, Callable[[Palette], Style]] = {
-    "accept": lambda palette: palette.success,
-    "reject": lambda palette: palette.error,
-    "edited": lambda palette: palette.warning,
-}
+_STYLES: dict[Word, StyleName] = {"accept": "success", "reject": "error", "edited": "warning"}
 _ODD = "it contains invisible characters: {key} edits it in your editor"
 
 
@@ -77,14 +72,13 @@ class HunkText(Vertical):
     """
     BINDINGS = bindings("lines")
 
+    @dataclass
     class Ended(Message):
         """Editing ended with this text: it replaces the hunk's new lines, is only kept, or is to be
         continued in the user's own editor."""
 
-        def __init__(self, text: str, how: Literal["take", "leave", "outside"]) -> None:
-            super().__init__()
-            self.text = text
-            self.how = how
+        text: str
+        how: Literal["take", "leave", "outside"]
 
     def __init__(self) -> None:
         super().__init__()
@@ -100,14 +94,13 @@ class HunkText(Vertical):
     def begin(self, title: str, text: str) -> None:
         """Show the text for editing. It must not contain characters that a text field would not
         show."""
-        keys = keymap_of(self)
-        self._title.show((Part(title, 1, lambda palette: palette.heading),))
+        self._title.show((Part(title, 1, "heading"),))
         self._foot.show(
             (),
             (
-                f"{keys.shown('lines.take')} takes these lines",
-                f"{keys.shown('lines.leave')} back",
-                f"{keys.shown('lines.editor')} in your editor",
+                "{lines.take} takes these lines",
+                "{lines.leave} back",
+                "{lines.editor} in your editor",
                 "an empty text removes the lines",
             ),
         )
@@ -136,23 +129,14 @@ class HunkReview(DiffPage[tuple[HunkAnswer, ...] | None]):
     """Returns an answer for each hunk that `core.display.cut` makes of the two texts; None if the
     user went back.
 
-    Enter applies once every taken hunk was on screen. `clock` gives seconds that never go back.
+    Enter applies once every taken hunk was on screen.
     """
 
     BINDINGS = bindings("hunks", "HunkReview")
 
-    def __init__(
-        self,
-        diff: DiffBlock,
-        number: int = 1,
-        of: int = 1,
-        *,
-        clock: Callable[[], float] = time.monotonic,
-    ) -> None:
+    def __init__(self, diff: DiffBlock, number: int = 1, of: int = 1) -> None:
         """This is file `number` of the `of` files of one call."""
-        super().__init__(
-            f"Hunks of {diff.path}" + (f", file {number} of {of}" if of > 1 else ""), clock
-        )
+        super().__init__(f"Hunks of {diff.path}" + (f", file {number} of {of}" if of > 1 else ""))
         self._is_last = number == of
         self.hints = (
             "{hunks.close} back",
@@ -175,7 +159,8 @@ class HunkReview(DiffPage[tuple[HunkAnswer, ...] | None]):
         yield self.hint_row
 
     def on_mount(self) -> None:
-        self.pane.show_hunks(self.sheet.diff.path, self.rows(), line_end_notes(self.sheet.diff))
+        diff = self.sheet.diff
+        self.pane.show_hunks(diff.path, self.rows(), line_end_notes(diff.before, diff.after))
 
     @property
     def count(self) -> int:
@@ -185,7 +170,7 @@ class HunkReview(DiffPage[tuple[HunkAnswer, ...] | None]):
         word = self.sheet.word(at)
         line = self.sheet.diff.start_line + self.sheet.hunks[at].start
         return (
-            Part(f"hunk {at + 1} of {self.count}", 2, _strong),
+            Part(f"hunk {at + 1} of {self.count}", 2, "strong"),
             Part(word, 3, _STYLES[word]),
             Part(f"line {line}", 0),
             Part("" if at in self.pane.seen else "not seen yet", 1),
@@ -196,13 +181,13 @@ class HunkReview(DiffPage[tuple[HunkAnswer, ...] | None]):
         counts = self.sheet.counts()
         taken = counts["accept"] + counts["edited"]
         self.title_row.tell(f"hunk {self.pane.current + 1} of {self.count}" if self.count else "")
-        standing = [Part(f"{taken} of {self.count} hunks", 3, _strong)]
+        standing = [Part(f"{taken} of {self.count} hunks", 3, "strong")]
         if counts["edited"]:
             standing.append(Part(f"{counts['edited']} edited", 2, _STYLES["edited"]))
         why = self._why_not_yet()
         does = "applies" if self._is_last else "goes to the next file"
         standing.append(
-            Part(why or f"{self.key('hunks.apply')} {does}", 4, _warning if why else _strong)
+            Part(why or f"{self.key('hunks.apply')} {does}", 4, "warning" if why else "strong")
         )
         self.show_hints(standing)
         self.pane.refresh()
@@ -328,11 +313,3 @@ class HunkReview(DiffPage[tuple[HunkAnswer, ...] | None]):
     def rows(self) -> tuple[HunkRows, ...]:
         news = [self.sheet.new_lines(at) for at in range(self.count)]
         return hunk_rows(self.sheet.diff, self.sheet.hunks, news, everything=self.shows_everything)
-
-
-def _strong(palette: Palette) -> Style:
-    return palette.strong
-
-
-def _warning(palette: Palette) -> Style:
-    return palette.warning

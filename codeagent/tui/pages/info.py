@@ -4,7 +4,6 @@ from collections.abc import Iterator, Sequence
 from itertools import groupby, zip_longest
 
 from rich.cells import cell_len
-from rich.style import Style
 from textual import on
 from textual.app import ComposeResult
 from textual.containers import Horizontal
@@ -15,7 +14,7 @@ from codeagent.tui.keymap import Keymap, KeyRow
 from codeagent.tui.pages.page import Page, TextPane
 from codeagent.tui.parts.line_input import LineInput
 from codeagent.tui.parts.output import OutputMatch, OutputPane
-from codeagent.tui.rendering.lines import Line, Row, line, wrap
+from codeagent.tui.rendering.lines import Line, Row, Styled, line, wrap
 from codeagent.tui.rendering.palette import Palette
 
 _KEYS = 22
@@ -64,7 +63,7 @@ def _drawn(row: KeyRow, width: int, names: int, palette: Palette) -> Iterator[Li
     keys = wrap([(row.keys, palette.accent if row.own else palette.strong)], column)
     about = wrap([(row.about, palette.text)], room)
     for at, (left, right) in enumerate(zip_longest(keys, about)):
-        parts: list[tuple[str, Style | None]] = [("  ", None), *_filled(left, column), ("  ", None)]
+        parts: Styled = [("  ", None), *_filled(left, column), ("  ", None)]
         if at == 0 and names:
             yield line([*parts, *_filled(right, room), ("  " + _name(row), palette.muted)])
         else:
@@ -75,7 +74,7 @@ def _name(row: KeyRow) -> str:
     return row.id + (", yours" if row.own else "")
 
 
-def _filled(row: Row | None, width: int) -> list[tuple[str, Style | None]]:
+def _filled(row: Row | None, width: int) -> Styled:
     parts = list(row.parts) if row else []
     return [*parts, (" " * max(0, width - sum(cell_len(text) for text, _ in parts)), None)]
 
@@ -101,7 +100,7 @@ class OutputScreen(Page[None]):
         super().__init__(
             title, pane, f"{count:,} line{'' if count == 1 else 's'}", ["{page.find} finds"]
         )
-        self._line = LineInput(compact=True, select_on_focus=True)
+        self._line = LineInput(compact=True)
         self._bar = Horizontal(Static("find: ", markup=False), self._line)
 
     def compose(self) -> ComposeResult:

@@ -5,7 +5,6 @@ import time
 from collections.abc import Callable
 
 from rich.cells import cell_len, set_cell_size
-from rich.style import Style
 from textual import on
 from textual.containers import Vertical
 from textual.events import Resize
@@ -19,15 +18,23 @@ from codeagent.tui.pages.escape import AGAIN
 from codeagent.tui.pages.info import OutputScreen
 from codeagent.tui.pages.page import ListPanel
 from codeagent.tui.parts.line_input import LineInput
-from codeagent.tui.parts.marked_list import MarkedList, Parts
+from codeagent.tui.parts.marked_list import MarkedList
 from codeagent.tui.parts.output import JobTail
 from codeagent.tui.parts.rows import HintKey, Part, TitleRow, fit, joined_width, styled
-from codeagent.tui.rendering.lines import cut_end, flat
-from codeagent.tui.rendering.palette import Palette
+from codeagent.tui.rendering.lines import Styled, cut_end, flat
+from codeagent.tui.rendering.palette import Palette, StyleName
 from codeagent.tui.session_client import SessionClient
 from codeagent.tui.state import JobBoard, UiState
 from codeagent.tui.transcript.spelling import counted, whole
 
+_STYLES: dict[JobStatus, StyleName] = {
+    "running": "running",
+    "done": "success",
+    "failed": "error",
+    "stopped": "warning",
+    "lost": "warning",
+    "waiting": "accent",
+}
 _WORD = 7
 """The width of `running` and `stopped`, in cells."""
 _LONGEST_ID = 10
@@ -76,33 +83,23 @@ class JobList(MarkedList[Job]):
         """Draw the jobs as they are now; the mark stays on its job."""
         self.show(self._board.rows)
 
-    def parts(self, row: Job, width: int, palette: Palette, *, marked: bool) -> Parts:
-        styles: dict[JobStatus, Style] = {
-            "running": palette.running,
-            "done": palette.success,
-            "failed": palette.error,
-            "stopped": palette.warning,
-            "lost": palette.warning,
-            "waiting": palette.accent,
-        }
+    def parts(self, row: Job, width: int, palette: Palette, *, marked: bool) -> Styled:
         head = f"{cut_end(flat(row.id), _LONGEST_ID):<6}  "
         room = max(0, width - cell_len(head) - _WORD - 2)
         facts = fit(self._facts(row), room * 3 // 5)
         beside = joined_width(facts) if facts and joined_width(facts) <= room * 3 // 5 else 0
         about = max(0, room - beside - (2 if beside else 0))
-        parts: Parts = [
+        parts: Styled = [
             (head, palette.text),
-            (f"{row.status:<{_WORD}}  ", styles[row.status]),
+            (f"{row.status:<{_WORD}}  ", palette.named(_STYLES[row.status])),
             (set_cell_size(cut_end(flat(row.title), about), about), palette.text),
         ]
         return [*parts, ("  ", None), *styled(facts, palette)] if beside else parts
 
     def _facts(self, row: Job) -> tuple[Part, ...]:
         return (
-            Part(ports_text(row), 3, lambda palette: palette.accent),
-            Part(
-                f"exit {row.exit_code}" if row.exit_code else "", 2, lambda palette: palette.error
-            ),
+            Part(ports_text(row), 3, "accent"),
+            Part(f"exit {row.exit_code}" if row.exit_code else "", 2, "error"),
             Part(counted(row.lines, "line") if row.lines else "", 0),
             Part("" if row.status == "lost" else whole(row.seconds(self._clock())), 1),
         )

@@ -16,7 +16,7 @@ from textual.widgets import Static
 from codeagent.core.errors import CodeagentError
 from codeagent.core.sanitize import one_line, visible
 from codeagent.tui.bindings import bindings
-from codeagent.tui.launcher import LaunchOptions, Missing
+from codeagent.tui.launcher import Consent, LaunchOptions, Missing
 from codeagent.tui.pages.page import Guarded
 from codeagent.tui.pages.picker import Picker, model_rows, session_rows
 from codeagent.tui.parts.line_input import LineInput
@@ -77,12 +77,10 @@ class FolderQuestion(Guarded[bool]):
     BINDINGS = bindings("question")
     AUTO_FOCUS = ""
 
-    def __init__(
-        self, text: str, clock: Callable[[], float] = time.monotonic, *, asks: Asked = _PLACE
-    ) -> None:
+    def __init__(self, text: str, *, asks: Asked = _PLACE) -> None:
         """`text` says what this folder is or has, such as `this is your home folder, not a
         project`."""
-        super().__init__(clock)
+        super().__init__()
         self._title, asked, self._hints = asks
         self._text = f"{visible(text)}: {asked}"
 
@@ -90,7 +88,7 @@ class FolderQuestion(Guarded[bool]):
         with Vertical():
             yield TitleRow(self._title)
             yield Static(self._text, markup=False)
-            yield HintRow([self.with_keys(hint) for hint in self._hints])
+            yield HintRow(self._hints)
 
     def action_answer(self, answer: bool) -> None:
         if not answer or self.guard.admits("y"):
@@ -119,16 +117,11 @@ class FirstRun(Guarded[LaunchOptions | None]):
     BINDINGS: ClassVar[list[BindingType]] = [*bindings("picker"), *bindings("question", "FirstRun")]
 
     def __init__(
-        self,
-        missing: Missing,
-        keep_key: KeepKey,
-        clock: Callable[[], float] = time.monotonic,
-        *,
-        options: LaunchOptions | None = None,
+        self, missing: Missing, keep_key: KeepKey, *, options: LaunchOptions | None = None
     ) -> None:
         """`options` are those that were tried; None if there already is a conversation, which
         another key may help."""
-        super().__init__(clock)
+        super().__init__()
         only_key = options is None
         self._options = options or LaunchOptions()
         self.key_kept = False
@@ -163,7 +156,7 @@ class FirstRun(Guarded[LaunchOptions | None]):
             [] if self._only_key else ["{question.demo} demo", "{picker.up} and {picker.down} move"]
         )
         hints = ("{picker.choose} chooses it", *others, "{picker.close} leaves")
-        self._hints.show((), [self.with_keys(hint) for hint in hints])
+        self._hints.show((), hints)
         if self._only_key:
             self._open(self._key)
 
@@ -298,10 +291,10 @@ async def ask(
             )
         case "git":
             answer = await app.push_screen_wait(FolderQuestion(missing.text, asks=GIT))
-            return replace(options, read_git=bool(answer), git_seen=missing.digest)
+            return replace(options, git=Consent(bool(answer), missing.digest))
         case "image":
             answer = await app.push_screen_wait(FolderQuestion(missing.text, asks=IMAGE))
-            return replace(options, use_image=bool(answer), image_seen=missing.digest)
+            return replace(options, image=Consent(bool(answer), missing.digest))
         case "model" | "key":
             page = FirstRun(missing, client.keep_key, options=options)
             following = await app.push_screen_wait(page)

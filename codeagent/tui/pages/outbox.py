@@ -236,7 +236,8 @@ class Outbox:
         """Return everything that waits to the composer, in order."""
         if not self._early:
             return
-        early, self._early = self._early, []
+        early = self._early
+        self._early = []
         for each in early:
             self._state.queue.remove(each.id)
         self._state.give_back("\n".join(each.text for each in early if each.text))

@@ -1,10 +1,9 @@
 """Base classes of what covers the conversation until it is closed: pages to read, and panels over
 its lower part."""
 
-import re
 import time
 from abc import abstractmethod
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from typing import Any, ClassVar, TypeVar
 
 from rich.cells import cell_len
@@ -25,25 +24,21 @@ from codeagent.tui.parts.guard import Guard
 from codeagent.tui.parts.line_input import LineInput
 from codeagent.tui.parts.line_pane import LinePane, Pane, Piece
 from codeagent.tui.parts.marked_list import MarkedList
-from codeagent.tui.parts.rows import HintKey, HintRow, Part, TitleRow
+from codeagent.tui.parts.rows import HintKey, HintRow, Part, TitleRow, with_keys
 from codeagent.tui.rendering.lines import Line, Parts, line, wrap
 
 ResultT = TypeVar("ResultT")
-_ID = re.compile(r"\{([a-z_.]+)\}")
 
 
 class Guarded(ModalScreen[ResultT]):
     """A screen with a guard, which is closed until the screen could be read, after a paste, and
-    after another window.
-
-    `clock` gives seconds that never go back.
-    """
+    after another window."""
 
     BINDINGS: ClassVar[list[BindingType]] = [binding_of("chat.keys", "app.every_key")]
 
-    def __init__(self, clock: Callable[[], float] = time.monotonic) -> None:
+    def __init__(self) -> None:
         super().__init__()
-        self.guard = Guard(clock)
+        self.guard = Guard(time.monotonic)
 
     def on_mount(self) -> None:
         self.guard.close()
@@ -59,7 +54,7 @@ class Guarded(ModalScreen[ResultT]):
 
     def with_keys(self, text: str) -> str:
         """Replace each `{id}` of an action in the text with the key in force."""
-        return _ID.sub(lambda found: self.key(found[1]), text)
+        return with_keys(self, text)
 
     def action_close(self) -> None:
         """Close the screen without an answer."""
@@ -227,16 +222,9 @@ class Page(Guarded[ResultT]):
     BINDINGS = bindings("page")
     AUTO_FOCUS = ""
 
-    def __init__(
-        self,
-        title: str,
-        pane: Pane,
-        note: str = "",
-        hints: Sequence[str] = (),
-        clock: Callable[[], float] = time.monotonic,
-    ) -> None:
+    def __init__(self, title: str, pane: Pane, note: str = "", hints: Sequence[str] = ()) -> None:
         """`hints` describe keys besides those of every page, such as `{page.find} finds`."""
-        super().__init__(clock)
+        super().__init__()
         self.pane = pane
         self.title_row = TitleRow(title, note)
         self.hint_row = HintRow()
@@ -255,7 +243,7 @@ class Page(Guarded[ResultT]):
 
     def show_hints(self, standing: Sequence[Part] = ()) -> None:
         """Show what the keys in force do here, after `standing`."""
-        self.hint_row.show(standing, [self.with_keys(hint) for hint in self.hints])
+        self.hint_row.show(standing, self.hints)
 
     def say(self, text: str) -> None:
         """Show one line instead of the hints; an empty one brings them back."""

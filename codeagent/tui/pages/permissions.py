@@ -10,7 +10,7 @@ from textual import on
 from textual.app import ComposeResult
 from textual.events import Mount
 
-from codeagent.config.paths import PROJECT_FILE, user_config_file
+from codeagent.config.local_environment import PROJECT_FILE, user_config_file
 from codeagent.core.acts import AllowRule, RevokeRule
 from codeagent.core.audit import LedgerRow, decided_by
 from codeagent.core.errors import CodeagentError, ConfigError
@@ -19,15 +19,16 @@ from codeagent.tui.bindings import bindings
 from codeagent.tui.keymap import keymap_of
 from codeagent.tui.pages.page import Guarded, Page, TextPane, beside
 from codeagent.tui.pages.rule_editor import RuleEditor
-from codeagent.tui.parts.marked_list import MarkedList, Parts
+from codeagent.tui.parts.marked_list import MarkedList
 from codeagent.tui.parts.rows import HintRow, TitleRow
-from codeagent.tui.rendering.lines import Line, cut_end, cut_middle, flat, line, wrap
-from codeagent.tui.rendering.palette import Palette
+from codeagent.tui.rendering.lines import Line, Styled, cut_end, cut_middle, flat, line, wrap
+from codeagent.tui.rendering.palette import PERMISSION, Palette, StyleName
 from codeagent.tui.session_client import SessionClient
 from codeagent.tui.state import UiState
 from codeagent.tui.transcript.spelling import counted
 
 WORDS: dict[Permission, str] = {"auto": "allow", "prompt": "ask", "deny": "deny"}
+_OUTCOMES: dict[str, StyleName] = {"allowed": "success", "denied": "error", "cancelled": "muted"}
 ORIGINS: dict[RuleOrigin, str] = {
     "flag": "the command line",
     "session": "this session",
@@ -99,7 +100,7 @@ class PermissionList(MarkedList[Entry]):
         if other:
             self._mark(other[0])
 
-    def parts(self, row: Entry, width: int, palette: Palette, *, marked: bool) -> Parts:
+    def parts(self, row: Entry, width: int, palette: Palette, *, marked: bool) -> Styled:
         match row:
             case str():
                 return [(" ", None), (cut_end(row, max(0, width - 4)), palette.heading)]
@@ -110,22 +111,20 @@ class PermissionList(MarkedList[Entry]):
             case _:
                 assert_never(row)
 
-    def _rule(self, rule: Rule, width: int, palette: Palette) -> Parts:
-        styles = {"auto": palette.success, "prompt": palette.warning, "deny": palette.error}
+    def _rule(self, rule: Rule, width: int, palette: Palette) -> Styled:
         room = width - _WORD - 2
         beside = self._origin + 2 if room - self._origin - 2 >= _FEW else 0
         text = set_cell_size(cut_middle(flat(str(rule)), room - beside), max(0, room - beside))
-        parts: Parts = [
-            (f"{WORDS[rule.permission]:<{_WORD}}  ", styles[rule.permission]),
+        parts: Styled = [
+            (f"{WORDS[rule.permission]:<{_WORD}}  ", palette.named(PERMISSION[rule.permission])),
             (text, palette.text),
         ]
         return [*parts, (f"  {ORIGINS[rule.origin]}", palette.muted)] if beside else parts
 
-    def _decision(self, row: LedgerRow, width: int, palette: Palette) -> Parts:
-        styles = {"allowed": palette.success, "denied": palette.error, "cancelled": palette.muted}
-        parts: Parts = [
+    def _decision(self, row: LedgerRow, width: int, palette: Palette) -> Styled:
+        parts: Styled = [
             (time.strftime("%H:%M:%S  ", time.localtime(row.at)), palette.muted),
-            (f"{row.outcome:<{_OUTCOME}}  ", styles[row.outcome]),
+            (f"{row.outcome:<{_OUTCOME}}  ", palette.named(_OUTCOMES[row.outcome])),
             (f"{set_cell_size(decided_by(row), self._who)}  ", palette.text),
             (f"{set_cell_size(cut_end(flat(row.tool), self._tool), self._tool)}  ", palette.strong),
         ]
@@ -155,7 +154,7 @@ class PermissionPage(Page[None]):
                 lead = (f"{label:<{_LABEL}}  ", palette.muted)
                 yield from beside([lead], [(text, palette.text)], width - _LABEL - 2)
             yield line([])
-            for row in wrap([(whole, palette.code)], max(8, width), words=False):
+            for row in wrap([(whole, palette.code.text)], max(8, width), words=False):
                 yield line(row.parts, joins=row.joins)
 
         plain = "\n".join([*(f"{label}: {text}" for label, text in said), "", whole])
@@ -210,7 +209,7 @@ class PermissionsScreen(Guarded[None]):
         self._hints = HintRow()
 
     def compose(self) -> ComposeResult:
-        self._hints.show((), [self.with_keys(hint) for hint in _HINTS])
+        self._hints.show((), _HINTS)
         yield self._title
         yield self._list
         yield self._hints

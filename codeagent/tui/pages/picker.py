@@ -65,7 +65,7 @@ class Picker(Panel[str | None]):
             "{picker.close} closes",
             "{picker.up} and {picker.down} move",
         )
-        self._hints.show((), [self.with_keys(hint) for hint in hints])
+        self._hints.show((), hints)
         self._line.focus()
 
     def on_resize(self, event: Resize) -> None:

@@ -13,9 +13,10 @@ from codeagent.tui.pages.page import ListPanel
 from codeagent.tui.parts.checks import fits_line
 from codeagent.tui.parts.external_editor import edit_in_editor
 from codeagent.tui.parts.line_input import LineInput
-from codeagent.tui.parts.marked_list import MarkedList, Parts
+from codeagent.tui.parts.marked_list import MarkedList
 from codeagent.tui.parts.queued import by_lane, lane_of, text_parts, title_parts
 from codeagent.tui.parts.rows import HintKey
+from codeagent.tui.rendering.lines import Styled
 from codeagent.tui.rendering.palette import Palette
 from codeagent.tui.session_client import SessionClient
 from codeagent.tui.state import QueuedMessages
@@ -47,7 +48,7 @@ class QueueList(MarkedList[Queued | str]):
     def key(self, row: Queued | str) -> object:
         return row if isinstance(row, str) else row.id
 
-    def parts(self, row: Queued | str, width: int, palette: Palette, *, marked: bool) -> Parts:
+    def parts(self, row: Queued | str, width: int, palette: Palette, *, marked: bool) -> Styled:
         return (
             title_parts(row, width, palette)
             if isinstance(row, str)

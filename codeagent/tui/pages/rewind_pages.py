@@ -1,7 +1,6 @@
 """Pages for going back: choose an earlier moment, see the changes file by file, confirm them."""
 
 import asyncio
-import time
 from collections.abc import Awaitable, Callable, Iterator, Sequence
 from typing import Literal
 
@@ -174,15 +173,9 @@ class GoingBackPage(Page[None]):
     BINDINGS = bindings("rewind")
 
     def __init__(
-        self,
-        title: str,
-        rows: Sequence[FileRow],
-        changes: Changes,
-        *,
-        verb: str = "undo it",
-        clock: Callable[[], float] = time.monotonic,
+        self, title: str, rows: Sequence[FileRow], changes: Changes, *, verb: str = "undo it"
     ) -> None:
-        """`verb` says what Enter does; `clock` gives seconds that never go back."""
+        """`verb` says what Enter does."""
         self.answer: Answer = ""
         self._edited = [row for row in rows if row.edited]
         self._rest = len(rows) - len(self._edited)
@@ -200,7 +193,7 @@ class GoingBackPage(Page[None]):
             wrapped_piece(""),
             *changes_pieces(rows, changes, diffs=True),
         ]
-        super().__init__(title, TextPane(pieces, plain), counted(len(rows), "file"), clock=clock)
+        super().__init__(title, TextPane(pieces, plain), counted(len(rows), "file"))
         leaves = (
             ["{rewind.leave_mine} leaves what you edited"] if self._edited and self._rest else []
         )

@@ -1,7 +1,6 @@
 """A panel to write a rule that allows calls, checked while it is typed, for this session or
 kept."""
 
-import time
 from collections.abc import Awaitable, Callable
 
 from rich.cells import cell_len
@@ -62,11 +61,9 @@ class RuleEditor(Panel[str]):
 
     BINDINGS = bindings("rule")
 
-    def __init__(
-        self, title: str, rule: str, allow: Allow, clock: Callable[[], float] = time.monotonic
-    ) -> None:
+    def __init__(self, title: str, rule: str, allow: Allow) -> None:
         """`rule` is the text to start from; Enter is ignored until it could be read."""
-        super().__init__(clock)
+        super().__init__()
         self._title = title
         self._line = LineInput(
             rule, placeholder="bash(git log *)", compact=True, select_on_focus=False
@@ -82,7 +79,7 @@ class RuleEditor(Panel[str]):
             yield self._said
             yield self._scope
             hints = ("{rule.take} adds it", "{rule.close} closes", "{rule.scope} how long it holds")
-            yield HintRow([self.with_keys(hint) for hint in hints])
+            yield HintRow(hints)
 
     def on_mount(self) -> None:
         self._line.focus()

@@ -19,8 +19,8 @@ from codeagent.core.acts import (
 from codeagent.core.budget import Budget
 from codeagent.core.errors import CodeagentError
 from codeagent.core.jobs import Job
+from codeagent.core.memory import how_far
 from codeagent.core.sanitize import one_line
-from codeagent.core.todo import how_far
 from codeagent.tui.keymap import keymap_of
 from codeagent.tui.pages.chat import ChatScreen
 from codeagent.tui.pages.info import OutputScreen, TextScreen
@@ -39,8 +39,7 @@ _NOT_PAUSED = "nothing is paused: /step on pauses before the next batch"
 
 async def pause(chat: ChatScreen, argument: str) -> None:
     """Handle `/pause`."""
-    refused = (await chat.outbox.ready()).do(Pause())
-    chat.tell("" if refused is None else refused.reason)
+    chat.answer((await chat.outbox.ready()).do(Pause()))
 
 
 async def step(chat: ChatScreen, argument: str) -> None:
@@ -99,8 +98,7 @@ async def compact(chat: ChatScreen, argument: str) -> None:
         case "keep":
             await card.at_boundary(UseSummary(None))
         case None:
-            refused = (await chat.outbox.ready()).do(Compact(argument))
-            chat.tell("" if refused is None else refused.reason)
+            chat.answer((await chat.outbox.ready()).do(Compact(argument)))
         case _:
             chat.tell(
                 f"a summary waits: /compact takes use, edit or keep, not '{one_line(argument, 40)}'"
@@ -110,8 +108,7 @@ async def compact(chat: ChatScreen, argument: str) -> None:
 async def pin(chat: ChatScreen, argument: str) -> None:
     """Handle `/pin [text]`; without text, show what is pinned."""
     if argument:
-        refused = (await chat.outbox.ready()).do(Pin(argument))
-        chat.tell("" if refused is None else refused.reason)
+        chat.answer((await chat.outbox.ready()).do(Pin(argument)))
     elif pins := chat.state.status.now.work.pins:
         lines = (f"{number}. {text}" for number, text in enumerate(pins, 1))
         await chat.app.push_screen_wait(TextScreen("Pinned", "\n".join(lines)))
@@ -123,8 +120,7 @@ async def unpin(chat: ChatScreen, argument: str) -> None:
     """Handle `/unpin number`. Raises CodeagentError."""
     if not argument.isdecimal():
         raise CodeagentError("/unpin takes the number of a pinned line; /pin shows them")
-    refused = (await chat.outbox.ready()).do(Unpin(int(argument)))
-    chat.tell("" if refused is None else refused.reason)
+    chat.answer((await chat.outbox.ready()).do(Unpin(int(argument))))
 
 
 async def todo(chat: ChatScreen, argument: str) -> None:
@@ -201,8 +197,7 @@ async def jobs(chat: ChatScreen, argument: str) -> None:
                 raise CodeagentError("that output is gone: it was not kept")
             await chat.app.push_screen_wait(OutputScreen(f"{row.id} · {row.title}", output))
         case "send" if row is not None:
-            refused = client.do(SendToJob(row.id, text))
-            chat.tell(f"sent to {row.id}" if refused is None else refused.reason)
+            chat.answer(client.do(SendToJob(row.id, text)), f"sent to {row.id}")
         case _:
             chat.tell(
                 f"/jobs takes a job, and then output or send TEXT, not '{one_line(rest, 40)}'"
@@ -222,15 +217,13 @@ async def _stop_job(chat: ChatScreen, name: str) -> None:
     elif (call_id := document.running_call_of(agent, tool.strip())) is not None:
         stop = CancelCall(call_id, agent)
     if stop is not None:
-        refused = (await chat.outbox.ready()).do(stop)
-        chat.tell(f"stopping {name}" if refused is None else refused.reason)
+        chat.answer((await chat.outbox.ready()).do(stop), f"stopping {name}")
         return
     row = _job(chat, name)
     if row.status not in ("running", "waiting"):
         raise CodeagentError(f"{row.id} is no longer running: {row.status}")
     chat.tell(f"stopping {row.id}")
-    refused = await (await chat.outbox.ready()).finish(stop_of(row))
-    chat.tell("" if refused is None else refused.reason)
+    chat.answer(await (await chat.outbox.ready()).finish(stop_of(row)))
 
 
 async def background(chat: ChatScreen, argument: str) -> None:

@@ -58,7 +58,7 @@ def run(chat: ChatScreen, row: Action, argument: str = "") -> None:
     elif row.needs_conversation and chat.outbox.holds:
         chat.outbox.hold(f"/{row.name} {argument}".rstrip(), partial(_late, chat, row, argument))
     else:
-        chat.app.run_worker(_told(chat, row, argument), exit_on_error=True)
+        chat.app.run_worker(_told(chat, row, argument))
 
 
 async def _late(chat: ChatScreen, row: Action, argument: str) -> None:
@@ -199,8 +199,7 @@ async def tools(chat: ChatScreen, argument: str) -> None:
     toolbox = client.toolbox
     match argument.split():
         case ["on" | "off" as word, name, *names]:
-            refused = await client.finish(SetToolset(name, word == "on", tuple(names)))
-            chat.tell("" if refused is None else refused.reason)
+            chat.answer(await client.finish(SetToolset(name, word == "on", tuple(names))))
             return
         case ["on" | "off" as word]:
             chat.tell(f"/tools {word} needs the name of a toolset; /tools lists them")
@@ -211,8 +210,7 @@ async def tools(chat: ChatScreen, argument: str) -> None:
         case "" | "trust" if toolbox is not None:
             await _show(chat, ToolsScreen(client, toolbox, ask=bool(argument)))
         case "trust" | "distrust":
-            refused = await client.finish(TrustTools(argument == "trust"))
-            chat.tell(DISTRUSTED if refused is None else refused.reason)
+            chat.answer(await client.finish(TrustTools(argument == "trust")), DISTRUSTED)
         case _:
             chat.tell(
                 f"/tools takes nothing, trust, distrust, on SET or off SET, not '{one_line(argument, 40)}'"

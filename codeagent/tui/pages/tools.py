@@ -7,15 +7,14 @@ from rich.cells import cell_len, set_cell_size
 from rich.style import Style
 
 from codeagent.core.acts import TrustTools
-from codeagent.core.policy import Permission
-from codeagent.core.toolbox import SourceState, Toolbox, ToolFacts, ToolProblem, ToolsetFacts
+from codeagent.core.toolbox import SourceState, Toolbox, ToolProblem, ToolsetSummary, ToolSummary
 from codeagent.tui.bindings import bindings
 from codeagent.tui.pages.page import Page, TextPane, beside
 from codeagent.tui.pages.permissions import WORDS
 from codeagent.tui.parts.guard import TOO_SOON
 from codeagent.tui.parts.line_pane import Piece
 from codeagent.tui.rendering.lines import Line, Parts, cut_end, cut_middle, flat, line, paragraph
-from codeagent.tui.rendering.palette import Palette
+from codeagent.tui.rendering.palette import PERMISSION, Palette
 from codeagent.tui.session_client import SessionClient
 from codeagent.tui.transcript.spelling import counted
 
@@ -102,24 +101,19 @@ def _heading(text: str, style: Style) -> Line:
     return line([(text, style)])
 
 
-def _tool(tool: ToolFacts, name: int, width: int, palette: Palette) -> Iterator[Line]:
+def _tool(tool: ToolSummary, name: int, width: int, palette: Palette) -> Iterator[Line]:
     """Return a row with name, permission and how the tool runs, and below it the description."""
-    styles: dict[Permission, Style] = {
-        "auto": palette.success,
-        "prompt": palette.warning,
-        "deny": palette.error,
-    }
     lead: Parts = [
         (_INDENT, None),
         (set_cell_size(cut_middle(flat(tool.name), name), name) + "  ", palette.strong),
-        (f"{WORDS[tool.permission]:<{_WORD}}  ", styles[tool.permission]),
+        (f"{WORDS[tool.permission]:<{_WORD}}  ", palette.named(PERMISSION[tool.permission])),
     ]
     room = max(8, width - len(_INDENT) - name - 2 - _WORD - 2)
     texts = [(_about(tool), palette.text), (cut_end(flat(tool.description), room), palette.muted)]
     return beside(lead, texts, room)
 
 
-def _about(tool: ToolFacts) -> str:
+def _about(tool: ToolSummary) -> str:
     """Return how the tool runs and where it comes from."""
     own = "" if tool.source == "builtin" else "on your machine"
     where = "in the sandbox" if tool.sandboxed else own
@@ -128,7 +122,7 @@ def _about(tool: ToolFacts) -> str:
     return " · ".join(part for part in (mode, where, toolset, flat(tool.origin)) if part)
 
 
-def _toolset(toolset: ToolsetFacts, width: int, palette: Palette) -> Iterator[Line]:
+def _toolset(toolset: ToolsetSummary, width: int, palette: Palette) -> Iterator[Line]:
     """Return name and state, and below them what the toolset is for, or why it failed."""
     styles: dict[SourceState, Style] = {"failed": palette.error, "starting": palette.warning}
     style = palette.success if toolset.in_use else styles.get(toolset.state, palette.muted)
@@ -146,7 +140,7 @@ def _toolset(toolset: ToolsetFacts, width: int, palette: Palette) -> Iterator[Li
     )
 
 
-def _state(toolset: ToolsetFacts) -> str:
+def _state(toolset: ToolsetSummary) -> str:
     on = f"{toolset.in_use} of " if toolset.in_use else ""
     state = {
         "waiting": "off",

@@ -45,9 +45,6 @@ _ASKS = {
     HOSTS: "Let this command reach the network?",
     EFFECTS: "Take what this command changed?",
 }
-_MOVES = frozenset({"left", "right", "up", "down", "enter"})
-"""Keys that move the mark or choose what is marked; only with the focus, as the composer uses them
-too."""
 _SCROLLING = {
     key: Scroll(key) for key in ("up", "down", "pageup", "pagedown", "home", "end", "j", "k")
 }
@@ -105,12 +102,9 @@ def approval_content(
         body=tuple(_all_pieces(shown, split=context.split, about=view.about)),
         drawn_of=(to_read, context.split, view.about),
         choices=choices,
-        tab="to answer",
         beside={**_SCROLLING, **_unavailable(shown, choices, context), **_marking(choices, marked)},
         marked=marked,
-        only_focused=_MOVES,
         to_read=to_read,
-        whole=all(each.whole for each in shown),
         sent=context.sent,
     )
 
@@ -128,11 +122,7 @@ def following_content(followed: Followed, more: int) -> CardContent:
     return CardContent(
         id=("follows", followed.asked.approval_id),
         scope="follow",
-        left=(
-            Part(
-                f"{asker(followed.asked)}Allowed, and running", 90, lambda palette: palette.strong
-            ),
-        ),
+        left=(Part(f"{asker(followed.asked)}Allowed, and running", 90, "strong"),),
         right=(Part(f"and {more} more" if more else "", 50),),
         body=(
             cut_piece(f"$ {next(commands, followed.asked.target)}", "text"),
@@ -143,7 +133,6 @@ def following_content(followed: Followed, more: int) -> CardContent:
         ),
         drawn_of=followed,
         choices=(),
-        tab="",
     )
 
 
@@ -185,10 +174,8 @@ def _question_content(
         body=question_pieces(question, row),
         drawn_of=(asked.waiting, row),
         choices=tuple(choices),
-        tab="to answer",
         beside=beside,
         marked=marked,
-        only_focused=_MOVES,
         at_end=row is not None,
         sent=context.sent,
         begins=None if options else answer,
@@ -214,9 +201,7 @@ def _form_content(
         body=(*question_pieces(question, None), *form_pieces(question, context.filled, row, shown)),
         drawn_of=(asked.waiting, row, shown, tuple(context.filled.items())),
         choices=choices,
-        tab="to answer",
         beside={**_SCROLLING, **beside},
-        only_focused=_MOVES,
         at_end=view.row is not None,
         sent=context.sent,
     )
@@ -410,16 +395,14 @@ def _title(shown: Sequence[Asked]) -> tuple[Part, ...]:
     only shown below."""
     if len(shown) > 1:
         every = "both" if len(shown) == 2 else f"all {len(shown)}"
-        return (Part(f"Allow {every} calls?", 90, lambda palette: palette.strong),)
+        return (Part(f"Allow {every} calls?", 90, "strong"),)
     front = shown[0]
     if front.question is not None:
-        return (
-            Part(f"{asker(front.waiting)}A question for you", 90, lambda palette: palette.strong),
-        )
+        return (Part(f"{asker(front.waiting)}A question for you", 90, "strong"),)
     name = front.waiting.name
     words = asker(front.waiting) + (_ASKS.get(name) or f"Allow {flat(name)}?")
-    asks = Part(words, 90, lambda palette: palette.strong)
-    target = Part(flat(front.waiting.target), 70, lambda palette: palette.text)
+    asks = Part(words, 90, "strong")
+    target = Part(flat(front.waiting.target), 70, "text")
     if front.changed is None:
         return (asks,) if name in _ASKS else (asks, target)
     added, removed = front.changed

@@ -10,7 +10,7 @@ from textual.strip import Strip
 
 from codeagent.core.approval_events import ApprovalRequested
 from codeagent.core.dataclass import dataclass
-from codeagent.core.display import DiffBlock, DisplayBlock, QuestionBlock, UnknownBlock
+from codeagent.core.display import DiffBlock, DisplayBlock, QuestionBlock
 from codeagent.core.json_types import MAIN
 from codeagent.core.policy import ALWAYS_ASKS
 from codeagent.core.sanitize import visible
@@ -52,11 +52,6 @@ class Asked:
         answer for all."""
         diffs = tuple(block for block in self.waiting.blocks if isinstance(block, DiffBlock))
         return diffs if self.waiting.by_hunk else ()
-
-    @property
-    def whole(self) -> bool:
-        """Whether all of it can be shown."""
-        return not any(isinstance(block, UnknownBlock) for block in self.waiting.blocks)
 
 
 def asked(waiting: ApprovalRequested) -> Asked:

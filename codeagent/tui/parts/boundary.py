@@ -6,7 +6,6 @@ from functools import partial
 from typing import Literal
 
 from rich.cells import cell_len, set_cell_size
-from rich.style import Style
 
 from codeagent.core.acts import SkipCall
 from codeagent.core.policy import ALWAYS_ASKS, Mode
@@ -31,7 +30,7 @@ from codeagent.tui.parts.line_pane import Piece, marked_piece
 from codeagent.tui.parts.rows import Part
 from codeagent.tui.rendering.diff import LEAST_FOLDED
 from codeagent.tui.rendering.lines import Line, cut_end, cut_middle, flat, line
-from codeagent.tui.rendering.palette import PLAIN, Palette
+from codeagent.tui.rendering.palette import PERMISSION, PLAIN, Palette, StyleName
 from codeagent.tui.state import AtBoundary, Paused, PausedCall, PlanReady, SummaryReady
 
 _MOST_NAME = 14
@@ -96,12 +95,11 @@ def pause_content(
     return CardContent(
         id=place_of(paused),
         scope="boundary",
-        left=(Part(title_of(paused), 90, lambda palette: palette.strong),),
+        left=(Part(title_of(paused), 90, "strong"),),
         right=(Part(f"step mode {'on' if stepping else 'off'}", 50),),
         body=paused_pieces(paused, marked, view.problem),
         drawn_of=(paused, marked, view.problem),
         choices=pause_choices(paused, marked, stepping=stepping, focused=focused),
-        tab="to choose",
         beside=beside,
         row=marked if count else None,
         sent=sent,
@@ -115,7 +113,7 @@ def plan_content(plan: PlanReady, text: str, *, sent: str) -> CardContent:
     return CardContent(
         id=place_of(plan),
         scope="plan",
-        left=(Part(f"Plan ready{changed}", 90, lambda palette: palette.strong),),
+        left=(Part(f"Plan ready{changed}", 90, "strong"),),
         right=(Part(f"{lines} {'line' if lines == 1 else 'lines'}", 50),),
         body=plan_pieces(text),
         drawn_of=text,
@@ -131,7 +129,6 @@ def plan_content(plan: PlanReady, text: str, *, sent: str) -> CardContent:
             CardChoice("e", "edit", keep=80, does=text_write(plan)),
             CardChoice("k", "keep planning", keep=85, does=ShowAs("away", True)),
         ),
-        tab="to choose",
         sent=sent,
     )
 
@@ -143,9 +140,7 @@ def summary_content(summary: SummaryReady, text: str, *, sent: str) -> CardConte
     return CardContent(
         id=place_of(summary),
         scope="summary",
-        left=(
-            Part(f"Summary to replace the older part{changed}", 90, lambda palette: palette.strong),
-        ),
+        left=(Part(f"Summary to replace the older part{changed}", 90, "strong"),),
         right=(Part(replaces, 50),),
         body=plan_pieces(text),
         drawn_of=text,
@@ -162,7 +157,6 @@ def summary_content(summary: SummaryReady, text: str, *, sent: str) -> CardConte
                 does=Send((UseSummary(None),), "kept"),
             ),
         ),
-        tab="to choose",
         sent=sent,
     )
 
@@ -341,13 +335,13 @@ def _call(calls: Sequence[PausedCall], at: int, marked: bool) -> Piece:
         column = max(1, room - beside)
         target = cut_middle(flat(call.target[:_END]) + flat(call.target[_END:][-_END:]), column)
         pad = " " * (column - cell_len(target) + 2)
-        body = palette.selection if marked else PLAIN
+        body = palette.marks.selection if marked else PLAIN
         rest = " " * max(0, width - cell_len(lead) - column - 2 - cell_len(state))
         yield line(
             [
                 (lead, palette.text + body),
                 (target + pad, palette.text + body),
-                (state, body if marked else _style(call, palette)),
+                (state, body if marked else palette.named(_style(call))),
                 (rest, body),
             ]
         )
@@ -368,11 +362,7 @@ def _call(calls: Sequence[PausedCall], at: int, marked: bool) -> Piece:
     return make
 
 
-def _style(call: PausedCall, palette: Palette) -> Style:
-    if call.state == "skipped":
-        return palette.muted
-    if call.state == "edited":
-        return palette.accent
-    return {"auto": palette.success, "prompt": palette.warning, "deny": palette.error}[
-        call.permission
-    ]
+def _style(call: PausedCall) -> StyleName:
+    if call.state == "planned":
+        return PERMISSION[call.permission]
+    return "muted" if call.state == "skipped" else "accent"

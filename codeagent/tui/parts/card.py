@@ -1,18 +1,41 @@
-"""The card above the composer: which keys count for what it shows, and when."""
+"""The card above the composer: which keys count for what it shows, when, and what they do."""
+
+from typing import assert_never
 
 from textual import on
-from textual.events import Blur, DescendantBlur, DescendantFocus, Focus, Key, Paste, Resize
+from textual.events import Blur, DescendantBlur, DescendantFocus, Focus, Key, Paste
 
+from codeagent.core.acts import Answer
+from codeagent.core.display import HunkAnswer
+from codeagent.core.policy import Decision
 from codeagent.tui.keymap import keymap_of
-from codeagent.tui.parts.card_answers import CardAnswers
-from codeagent.tui.parts.card_content import CardContent, LazyMeaning, MarkRow, Say, Scroll, ShowAs
+from codeagent.tui.parts.card_content import (
+    CardContent,
+    Fill,
+    KeyMeaning,
+    LazyMeaning,
+    MarkChoice,
+    MarkRow,
+    Say,
+    Scroll,
+    Send,
+    ShowAs,
+    Tell,
+    Writing,
+)
 from codeagent.tui.parts.card_frame import CardLine
 from codeagent.tui.parts.card_keys import keeps
+from codeagent.tui.parts.card_shown import ShownCard
+from codeagent.tui.parts.checks import fits_line
+from codeagent.tui.parts.external_editor import EditorFailed, edit_in_editor
 from codeagent.tui.parts.guard import TOO_SOON, Guard, allows
-from codeagent.tui.parts.line_pane import LinePane
+
+_MOVES = frozenset({"left", "right", "up", "down", "enter"})
+"""Keys that move the mark on a question, or choose what is marked: only with the focus, as the
+composer uses them too."""
 
 
-class Card(CardAnswers):
+class Card(ShownCard):
     """Acts on keys, which reach it through the focus (`take_focus`) or from the composer with Alt
     (`press`).
 
@@ -42,7 +65,7 @@ class Card(CardAnswers):
         letter = self._letters.get(key, "")
         return (
             self._content is not None
-            and letter not in self._content.only_focused
+            and not (letter in _MOVES and self._content.scope == "card")
             and self._take(letter)
         )
 
@@ -75,12 +98,6 @@ class Card(CardAnswers):
     def _focus_moved(self) -> None:
         self._state.status.set(on_card=self.has_focus_within)
         self._show()
-
-    def on_resize(self, event: Resize) -> None:
-        self.fit()
-        self._show()
-        if self._content is not None and self._content.row is not None:
-            self.call_after_refresh(self.keep_on_screen, self._content.row)
 
     def on_paste(self, event: Paste) -> None:
         event.stop()
@@ -122,11 +139,6 @@ class Card(CardAnswers):
             self._guard.sent()
             self._perform(does)
             self._show()
-
-    @on(LinePane.Moved)
-    def _pane_moved(self, event: LinePane.Moved) -> None:
-        event.stop()
-        self.call_after_refresh(self._look)
 
     def _take(self, key: str) -> bool:
         """Act on a key; False if it is not one of the card's."""
@@ -198,3 +210,86 @@ class Card(CardAnswers):
             self._show()
         elif key != "escape" or not self.put_away():
             self.post_message(self.Left())
+
+    def put_away(self) -> bool:
+        """Hide a plan until Tab is pressed or another is ready; False if none is shown."""
+        if self.scope != "plan":
+            return False
+        self._perform(ShowAs("away", True))
+        self._show()
+        return True
+
+    def take_hunks(self, approval_id: str, answers: tuple[HunkAnswer, ...]) -> bool:
+        """Allow these hunks of the change; False if its question is no longer waiting."""
+        if not self._waiting.waits(approval_id):
+            return False
+        self._send(Send((Answer(approval_id, Decision("once", hunks=answers)),), "in part"))
+        self._show()
+        return True
+
+    async def write_outside(self, write: Writing) -> None:
+        """Let the user write in their editor; the text is never lost."""
+        try:
+            text = await edit_in_editor(self.app, self._waiting.begun(write), suffix=write.suffix)
+        except EditorFailed as error:
+            self._do(Tell(str(error)))
+            return
+        finally:
+            self._guard.close()
+        if not self._waiting.waits(write.subject):
+            back = text if text != write.text else ""
+            kept = "; your text is in the composer" if back else ""
+            self._do(Tell(f"the {write.about} is no longer pending{kept}", back))
+            return
+        if text.strip():
+            self._waiting.keep(write, text)
+        if problem := write.judge(text).problem if write.judge is not None else "":
+            self._do(
+                Tell(f"not sent: {problem}; the {write.about} waits as before; e opens it again")
+            )
+        elif (does := write.then(text)) is not None:
+            self._perform(does)
+        self._show()
+
+    def _perform(self, does: KeyMeaning) -> None:
+        """Do what a key means; a call is allowed only once all of it was on screen."""
+        if allows(does) and self._content is not None:
+            to_read = self._content.to_read
+            if why := self._gate.why_closed(to_read, key=self.reading_key):
+                self.say(why)
+                self.call_after_refresh(self._look)
+                return
+        match does:
+            case Send():
+                self._send(does)
+            case Writing():
+                self._write(does)
+            case Say():
+                pass  # its text is shown below
+            case MarkRow() | MarkChoice():
+                self._waiting.mark(does)
+            case ShowAs():
+                self._waiting.turn(does)
+            case Fill():
+                self._waiting.fill(does)
+                if self.line.write is not None:
+                    self.close_line()
+            case Scroll():
+                self.pane.turn(does.key)
+            case _:
+                assert_never(does)
+        self.say(does.text if isinstance(does, Say) else "")
+
+    def _send(self, send: Send) -> None:
+        if self.line.write is not None:
+            self.close_line()
+        for act in self._waiting.send(send).acts:
+            self._do(act)
+
+    def _write(self, write: Writing) -> None:
+        """Let the user write: in the line if it can show all of the text, else in their editor."""
+        begun = self._waiting.begun(write)
+        if write.suffix and not (write.purpose == "command" and fits_line(begun)):
+            self.run_worker(self.write_outside(write), group="edit", exclusive=True)
+            return
+        self.open_line(write, begun)

@@ -227,22 +227,16 @@ class CardContent:
     drawn_of: object
     """Identifies the body: if it is unchanged, so is the body."""
     choices: tuple[CardChoice, ...]
-    tab: str
-    """What Tab is for, such as `to answer`."""
     beside: Mapping[str, LazyMeaning] = field(default_factory=dict)
     """What keys other than the choices do."""
     marked: str = ""
     """The key of the marked choice, which Enter chooses."""
-    only_focused: frozenset[str] = frozenset()
-    """Keys that the composer uses itself: with Alt they do nothing here."""
     row: int | None = None
     """The marked row of the body, which stays on screen."""
     at_end: bool = False
     """The end of the body is shown first."""
     to_read: tuple[ApprovalRequested, ...] = ()
     """The questions that must have been on screen to the end before they can be allowed."""
-    whole: bool = True
-    """Whether all of it can be shown."""
     sent: str = ""
     """The answer that is not yet confirmed, in words; until then nothing else is done."""
     begins: Writing | None = None

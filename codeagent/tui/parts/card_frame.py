@@ -11,6 +11,7 @@ from textual.events import Paste
 from textual.message import Message
 from textual.widgets import Input
 
+from codeagent.core.dataclass import dataclass
 from codeagent.core.sanitize import visible
 from codeagent.tui.keymap import keymap_of
 from codeagent.tui.parts.card_content import CardContent, Check, Writing
@@ -60,19 +61,17 @@ class CardLine(Vertical):
     }
     """
 
+    @dataclass
     class Typed(Message):
         """The text changed."""
 
-        def __init__(self, text: str) -> None:
-            super().__init__()
-            self.text = text
+        text: str
 
+    @dataclass
     class Sent(Message):
         """Enter was pressed, and nothing is wrong with the text."""
 
-        def __init__(self, text: str) -> None:
-            super().__init__()
-            self.text = text
+        text: str
 
     def __init__(self) -> None:
         super().__init__()
@@ -161,13 +160,9 @@ class _CheckRow(RowWidget):
         first, *more = (problem,) if problem else self._check.says or ("",)
         beside = cell_len(SEPARATOR + odd) if odd and width >= 2 * cell_len(odd) else 0
         parts = [
-            Part(
-                cut_end(first, width - beside),
-                100,
-                lambda colours: colours.error if problem else colours.strong,
-            ),
+            Part(cut_end(first, width - beside), 100, "error" if problem else "strong"),
             *(Part(words, 60 + place) for place, words in enumerate(more)),
-            Part(odd, 90, lambda colours: colours.warning),
+            Part(odd, 90, "warning"),
         ]
         return line(styled(fit(parts, width), palette))
 
@@ -248,18 +243,14 @@ class CardFrame(Vertical, can_focus=True):
         """
         keymap, focused, write = keymap_of(self), self.has_focus_within, self.line.write
         self._keys.display = bool(content.choices)
-        choices = labelled(
-            content.choices, keymap, scope=content.scope, focused=focused, tab=content.tab
-        )
+        choices = labelled(content.choices, keymap, scope=content.scope, focused=focused)
         self.reading_key = next(
             (choice.label or choice.key for choice in choices if choice.allows), ""
         )
         why = why_closed()
         off = bool(why)
         if write is not None:
-            choices = labelled(
-                write.choices, keymap, scope=content.scope, focused=focused, tab=content.tab
-            )
+            choices = labelled(write.choices, keymap, scope=content.scope, focused=focused)
             off = bool(self.line.check.problem or (write.allows and why))
         self._title.show(content.left, content.right)
         sent = f"sent: {content.sent}" if content.sent else ""
@@ -267,9 +258,7 @@ class CardFrame(Vertical, can_focus=True):
             choices, marked=content.marked, note=sent, off=off, more=keymap.shown("chat.keys")
         )
         more = Part(f"{self.pane.below} more below" if self.pane.below else "", 50)
-        self._foot.show(
-            right=(Part(why, 100, lambda palette: palette.warning) if content.to_read else more,)
-        )
+        self._foot.show(right=(Part(why, 100, "warning") if content.to_read else more,))
         if self._needed(_BESIDE_KEYS) != self._key_rows and not self.has_class("-tiny"):
             self.fit()
 

@@ -6,15 +6,14 @@ from dataclasses import replace
 from rich.cells import cell_len
 from rich.style import Style
 from textual.geometry import Size
-from textual.strip import Strip
 from textual.timer import Timer
-from textual.widget import Widget
 
 from codeagent.tui.bindings import letters
 from codeagent.tui.keymap import Keymap
 from codeagent.tui.parts.card_content import CardChoice, CardScope
-from codeagent.tui.rendering.lines import Line, cut_end, line
-from codeagent.tui.rendering.palette import Palette, palette_of
+from codeagent.tui.parts.rows import RowsWidget
+from codeagent.tui.rendering.lines import Line, Styled, cut_end, line
+from codeagent.tui.rendering.palette import Palette
 
 _GAP = "  "
 _HERE = "›"
@@ -30,7 +29,7 @@ _KEEP = "card.keep"
 _NOT_WITH_ALT = ("enter", "esc", "text")
 
 
-class ChoiceRow(Widget):
+class ChoiceRow(RowsWidget):
     """Draws the choices, shortened to fit one or two rows; while `off`, those that allow a call are
     grey."""
 
@@ -40,7 +39,6 @@ class ChoiceRow(Widget):
         width: 1fr;
     }
     """
-    ALLOW_SELECT = False
 
     def __init__(self) -> None:
         super().__init__()
@@ -81,13 +79,6 @@ class ChoiceRow(Widget):
 
     def get_content_height(self, container: Size, viewport: Size, width: int) -> int:
         return self.needed(width)
-
-    def render_line(self, y: int) -> Strip:
-        width, style = self.size.width, self.rich_style
-        rows = self.rows(width, palette_of(self))
-        if y >= len(rows):
-            return Strip.blank(width, style)
-        return rows[y].strip.adjust_cell_length(width, style).apply_style(style)
 
     def rows(self, width: int, palette: Palette) -> tuple[Line, ...]:
         """Return the note, or the choices."""
@@ -140,10 +131,8 @@ class ChoiceRow(Widget):
         words = (self._mark(choice) + _cap(choice) + _words(choice, brief=brief) for choice in row)
         return sum(map(cell_len, words)) + len(_GAP) * max(0, len(row) - 1)
 
-    def _drawn(
-        self, row: Sequence[CardChoice], palette: Palette, *, brief: bool
-    ) -> list[tuple[str, Style | None]]:
-        out: list[tuple[str, Style | None]] = []
+    def _drawn(self, row: Sequence[CardChoice], palette: Palette, *, brief: bool) -> Styled:
+        out: Styled = []
         for choice in row:
             off = choice.allows and self._off
             words = (
@@ -209,13 +198,10 @@ def _spellings(key: str) -> tuple[str, ...]:
 
 
 def labelled(
-    choices: Sequence[CardChoice], keymap: Keymap, *, scope: CardScope, focused: bool, tab: str
+    choices: Sequence[CardChoice], keymap: Keymap, *, scope: CardScope, focused: bool
 ) -> tuple[CardChoice, ...]:
     """Return the choices with their keys: without the focus, Tab goes to the card and the other
-    keys need Alt.
-
-    `tab` says what Tab is for.
-    """
+    keys need Alt."""
     actions = _actions_of(scope)
     shown = tuple(
         replace(choice, label=keymap.shown(actions[choice.key]))
@@ -225,6 +211,7 @@ def labelled(
     )
     if focused:
         return shown
+    tab = "to answer" if scope == "card" else "to choose"
     beside = CardChoice("tab", tab, keep=98, label="Tab")
     return (beside, *(replace(choice, label=_with_alt(choice)) for choice in shown))
 

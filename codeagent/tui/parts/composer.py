@@ -10,6 +10,7 @@ from textual.events import Blur, Key
 from textual.message import Message
 from textual.widgets.text_area import EditResult
 
+from codeagent.core.dataclass import dataclass
 from codeagent.core.sanitize import on_one_line
 from codeagent.tui.actions import Action
 from codeagent.tui.bindings import bindings
@@ -46,13 +47,13 @@ class Composer(PromptText):
 
     BINDINGS = bindings("composer")
 
+    @dataclass
     class Submitted(Message):
         """The complete text that was sent; an empty prompt if nothing was typed."""
 
-        def __init__(self, meant: TypedInput) -> None:
-            super().__init__()
-            self.meant = meant
+        meant: TypedInput
 
+    @dataclass
     class Wanted(Message):
         """The user wants something from the screen.
 
@@ -62,21 +63,10 @@ class Composer(PromptText):
         `set_commands` is called if they have changed. keys: `?` in an empty composer.
         """
 
-        def __init__(
-            self, what: Literal["card", "end", "take_back", "editor", "files", "commands", "keys"]
-        ) -> None:
-            super().__init__()
-            self.what = what
+        what: Literal["card", "end", "take_back", "editor", "files", "commands", "keys"]
 
-    def __init__(
-        self,
-        history: PromptHistory,
-        *,
-        commands: Sequence[Action] = (),
-        placeholder: str = "",
-        id: str | None = None,  # noqa: A002  # Textual's name
-    ) -> None:
-        super().__init__(placeholder=placeholder, id=id)
+    def __init__(self, history: PromptHistory, *, commands: Sequence[Action] = ()) -> None:
+        super().__init__()
         self.choices = ChoiceList()
         """The list of completions; directly above the composer in the layout."""
         self.search = HistorySearch()

@@ -44,7 +44,7 @@ class FindBar(Horizontal):
 
     def compose(self) -> ComposeResult:
         yield Static("find", classes="find--label", markup=False)
-        yield LineInput(compact=True, select_on_focus=True)
+        yield LineInput(compact=True)
         yield Static("", classes="find--label", id="found", markup=False)
 
     def open(self, target: TranscriptView, text: str = "") -> None:

@@ -7,6 +7,7 @@ from textual.errors import NoWidget
 
 from codeagent.core.acts import Answer
 from codeagent.core.approval_events import ApprovalRequested
+from codeagent.core.display import UnknownBlock
 from codeagent.tui.parts.card_content import LazyMeaning, Send, Writing
 from codeagent.tui.parts.line_pane import LinePane
 
@@ -131,13 +132,16 @@ class ReadGate:
         """Whether there is more to read below."""
         return not self._was_seen(shown) and self._pane.below > 0
 
-    def why_closed(self, shown: Sequence[ApprovalRequested], *, whole: bool, key: str = "y") -> str:
-        """Return what has to happen before allowing; empty if the gate is open.
+    def why_closed(self, shown: Sequence[ApprovalRequested], *, key: str = "y") -> str:
+        """Return what has to happen before allowing; empty if the gate is open, or nothing
+        has to be read.
 
-        `whole`: the pane can show all of it. `key` is the one that pages down and, at the end,
-        allows.
+        `key` is the one that pages down and, at the end, allows.
         """
-        if not whole:
+        if not shown:
+            return ""
+        blocks = (block for question in shown for block in question.blocks)
+        if any(isinstance(block, UnknownBlock) for block in blocks):
             return UNKNOWN
         if not wholly_on_screen(self._pane):
             return TOO_SMALL

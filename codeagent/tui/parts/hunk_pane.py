@@ -98,14 +98,6 @@ def common_carriage(diff: DiffBlock) -> str:
     return "\r" if ends == {"CRLF"} else ""
 
 
-def line_end_notes(diff: DiffBlock) -> tuple[DiffRow, ...]:
-    """Return notes about the line ends of both texts."""
-    old, new = line_ends(diff.before), line_ends(diff.after)
-    if old and new and old != new and "mixed" not in (old, new):
-        return (DiffRow("note", f"line ends change from {old} to {new}"),)
-    return (DiffRow("note", "lines end in CRLF"),) if new == "CRLF" and not old else ()
-
-
 def _shared(between: range, everything: bool, *, is_last: bool) -> tuple[range, range]:
     """Return which of the lines between two hunks are shown after the first and before the
     second."""
@@ -286,9 +278,9 @@ class HunkPane(LinePane):
     def go_to_hunk(self, at: int) -> None:
         """Make a hunk the current one and scroll its heading to the top, or as far as possible."""
         self.current = max(0, min(at, len(self._hunks) - 1))
-        if self._width < 1:
+        if self.layout_width < 1:
             return
-        laid, places = self._at(self._width), self._places.setdefault(self._width, {})
+        laid, places = self._at(self.layout_width), self._places.setdefault(self.layout_width, {})
         while self.current not in places and not laid.complete:
             laid.reach(len(laid.lines) + self.size.height)
         if self.current in places:
@@ -304,9 +296,9 @@ class HunkPane(LinePane):
             return
         top, height = self.scroll_offset.y, self.scrollable_content_region.height
         shown = range(top, min(top + height, len(self.lines)))
-        read = self._read.setdefault(self._width, set())
+        read = self._read.setdefault(self.layout_width, set())
         read.update(shown)
-        places = self._places.get(self._width, {})
+        places = self._places.get(self.layout_width, {})
         visible = [
             at for at, (first, end) in places.items() if first < shown.stop and end > shown.start
         ]
@@ -316,7 +308,7 @@ class HunkPane(LinePane):
             self.refresh()
 
     def render_line(self, y: int) -> Strip:
-        at = self._heads.get(self._width, {}).get(y + self.scroll_offset.y)
+        at = self._heads.get(self.layout_width, {}).get(y + self.scroll_offset.y)
         if at is None:
             return super().render_line(y)
         width, style = self.scrollable_content_region.width, self.rich_style

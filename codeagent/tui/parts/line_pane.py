@@ -20,9 +20,9 @@ from textual.timer import Timer
 
 from codeagent.core.dataclass import dataclass
 from codeagent.tui.rendering.diff import DiffRow, ruler_of, split_lines, unified_lines
-from codeagent.tui.rendering.lines import Line, cut_end, flat, line, restyled, wrap
+from codeagent.tui.rendering.lines import Line, cut_end, flat, line, selected, wrap
 from codeagent.tui.rendering.marked import marked_lines
-from codeagent.tui.rendering.palette import PLAIN, Palette, palette_of
+from codeagent.tui.rendering.palette import PLAIN, Palette, StyleName, palette_of
 
 Piece = Callable[[int, Palette], Iterator[Line]]
 """Yields the lines of some content for a width in cells."""
@@ -77,6 +77,9 @@ class Pane(ScrollView):
     def everything(self) -> str:
         """Return all of it, as text for the clipboard."""
 
+    def selection_updated(self, selection: Selection | None) -> None:
+        self.refresh()
+
 
 class LinePane(Pane):
     """Shows pieces one below the other. Lines on screen are made at once, the rest in short slices.
@@ -112,7 +115,8 @@ class LinePane(Pane):
         self._pieces: tuple[Piece, ...] = ()
         self._laid: OrderedDict[int, _Laid] = OrderedDict()
         self._palette: Palette | None = None
-        self._width = 0
+        self.layout_width = 0
+        """The current width of a line, in cells; 0 before the first layout."""
         self._timer: Timer | None = None
         self._to_end = False
         self._published = 0.0
@@ -137,22 +141,17 @@ class LinePane(Pane):
     @property
     def lines(self) -> Sequence[Line]:
         """The lines made so far for the current width."""
-        return self._laid[self._width].lines if self._width in self._laid else ()
+        return self._laid[self.layout_width].lines if self.layout_width in self._laid else ()
 
     @property
     def complete(self) -> bool:
         """Whether all lines of the current width are made."""
-        return self._width in self._laid and self._laid[self._width].complete
+        return self.layout_width in self._laid and self._laid[self.layout_width].complete
 
     @property
     def widest(self) -> int:
         """Cells of the widest line made so far; greater than the width if a line had to be cut."""
-        return self._laid[self._width].widest if self._width in self._laid else 0
-
-    @property
-    def layout_width(self) -> int:
-        """The current width of a line, in cells; 0 before the first layout."""
-        return self._width
+        return self._laid[self.layout_width].widest if self.layout_width in self._laid else 0
 
     @property
     def below(self) -> int:
@@ -219,24 +218,21 @@ class LinePane(Pane):
 
     def render_line(self, y: int) -> Strip:
         width, style = self.scrollable_content_region.width, self.rich_style
-        if self._width < 1:
+        if self.layout_width < 1:
             return Strip.blank(width, style)
         row = y + self.scroll_offset.y
-        laid = self._at(self._width)
+        laid = self._at(self.layout_width)
         laid.reach(row + 1)
         if row >= len(laid.lines):
             return Strip.blank(width, style)
         found = laid.lines[row]
-        selection = self.text_selection
         found = replace(found, strip=_selectable(found, row))
-        if selection is not None and (span := selection.get_span(row)) is not None:
-            end = len(found.text) if span[1] == -1 else span[1]
-            found = restyled(found, span[0], end, palette_of(self).selection)
+        found = selected(found, self.text_selection, row, palette_of(self).marks.selection)
         return found.strip.adjust_cell_length(width, style).apply_style(style)
 
     def everything(self) -> str:
         """Return all of it as text for the clipboard; missing lines are made for it."""
-        self._at(self._width).reach(sys.maxsize)
+        self._at(self.layout_width).reach(sys.maxsize)
         return self.get_selection(Selection(None, None))[0]
 
     def get_selection(self, selection: Selection) -> tuple[str, str]:
@@ -250,22 +246,19 @@ class LinePane(Pane):
             out += found.text[begin:] if end == -1 else found.text[begin:end]
         return out, "\n"
 
-    def selection_updated(self, selection: Selection | None) -> None:
-        self.refresh()
-
     def _lay(self) -> None:
         """Make the lines on screen now, and start on the rest."""
-        self._width = self.scrollable_content_region.width
-        if self._width < 1 or not self.is_attached:
+        self.layout_width = self.scrollable_content_region.width
+        if self.layout_width < 1 or not self.is_attached:
             return
-        laid = self._at(self._width)
+        laid = self._at(self.layout_width)
         laid.reach(self.scroll_offset.y + 2 * self.scrollable_content_region.height)
         self._publish(laid)
         if not laid.complete and self._timer is None:
             self._timer = self.set_interval(_PAUSE, self._more)
 
     def _more(self) -> None:
-        laid = self._at(self._width)
+        laid = self._at(self.layout_width)
         deadline = perf_counter() + _SLICE
         while not laid.complete and perf_counter() < deadline:
             laid.reach(len(laid.lines) + 16, deadline)
@@ -279,7 +272,7 @@ class LinePane(Pane):
 
     def _publish(self, laid: _Laid) -> None:
         self._published = perf_counter()
-        size = Size(self._width, len(laid.lines))
+        size = Size(self.layout_width, len(laid.lines))
         if size != self.virtual_size:
             self.virtual_size = size
         self.refresh()
@@ -312,7 +305,7 @@ def _selectable(line: Line, row: int) -> Strip:
     return Strip.join([strip.crop(0, line.start), strip.crop(line.start).apply_offsets(0, row)])
 
 
-def marked_piece(text: str, style: str, *, lead: str = "") -> Piece:
+def marked_piece(text: str, style: StyleName, *, lead: str = "") -> Piece:
     """Return a piece for a whole text, in the palette's style of that name; `marked_lines` points
     out odd characters.
 
@@ -321,7 +314,7 @@ def marked_piece(text: str, style: str, *, lead: str = "") -> Piece:
     indent = cell_len(lead)
 
     def make(width: int, palette: Palette) -> Iterator[Line]:
-        plain, wanted = {None, PLAIN, palette.text}, getattr(palette, style)
+        plain, wanted = {None, PLAIN, palette.text}, palette.named(style)
         for row, found in enumerate(marked_lines(text, max(1, width - indent), palette)):
             front = (Segment(" " * indent if row else lead, wanted),) if lead else ()
             segments = (
@@ -332,22 +325,22 @@ def marked_piece(text: str, style: str, *, lead: str = "") -> Piece:
     return make
 
 
-def wrapped_piece(text: str, style: str = "text") -> Piece:
+def wrapped_piece(text: str, style: StyleName = "text") -> Piece:
     """Return a piece for a text of codeagent's own, wrapped between words, in the palette's style
     of that name."""
 
     def make(width: int, palette: Palette) -> Iterator[Line]:
-        for row in wrap([(text, getattr(palette, style))], width):
+        for row in wrap([(text, palette.named(style))], width):
             yield line(row.parts, joins=row.joins)
 
     return make
 
 
-def cut_piece(text: str, style: str) -> Piece:
+def cut_piece(text: str, style: StyleName) -> Piece:
     """Return a piece for one line, cut off at the width, in the palette's style of that name."""
 
     def make(width: int, palette: Palette) -> Iterator[Line]:
-        yield line([(cut_end(flat(text), width), getattr(palette, style))])
+        yield line([(cut_end(flat(text), width), palette.named(style))])
 
     return make
 

@@ -5,7 +5,6 @@ from collections.abc import Sequence
 from typing import Generic, TypeVar
 
 from rich.cells import cell_len, set_cell_size
-from rich.style import Style
 from textual.events import Click, Resize
 from textual.geometry import Size
 from textual.message import Message
@@ -14,11 +13,10 @@ from textual.strip import Strip
 
 from codeagent.core.dataclass import dataclass
 from codeagent.tui.fuzzy import scattered
-from codeagent.tui.rendering.lines import cut_end, flat, line
+from codeagent.tui.rendering.lines import Styled, cut_end, flat, line
 from codeagent.tui.rendering.palette import PLAIN, Palette, palette_of
 
 RowT = TypeVar("RowT")
-Parts = list[tuple[str, Style | None]]
 _MARK = 3
 """Cells before a row's text."""
 _BESIDE = 36
@@ -55,7 +53,7 @@ class MarkedList(ScrollView, Generic[RowT]):
         """The text of an empty list."""
 
     @abstractmethod
-    def parts(self, row: RowT, width: int, palette: Palette, *, marked: bool) -> Parts:
+    def parts(self, row: RowT, width: int, palette: Palette, *, marked: bool) -> Styled:
         """Return a row in at most `width` cells; if it is marked, every style is applied over that
         of the mark."""
 
@@ -131,7 +129,7 @@ class MarkedList(ScrollView, Generic[RowT]):
             return Strip.blank(width, style)
         return line(parts).strip.adjust_cell_length(width, style).apply_style(style)
 
-    def _drawn(self, at: int, width: int, palette: Palette) -> Parts:
+    def _drawn(self, at: int, width: int, palette: Palette) -> Styled:
         row = self._rows[at]
         if self.is_heading(row):
             return self.parts(row, width, palette, marked=False)
@@ -139,7 +137,7 @@ class MarkedList(ScrollView, Generic[RowT]):
         parts = self.parts(row, max(0, width - _MARK - 1), palette, marked=marked)
         if not marked:
             return [("   ", None), *parts]
-        body = palette.selection
+        body = palette.marks.selection
         rest = " " * max(0, width - _MARK - sum(cell_len(text) for text, _ in parts))
         return [
             (" ▸ ", palette.accent + body),
@@ -221,7 +219,7 @@ class PickerList(MarkedList[PickerRow]):
         if self.marked is not before:
             self.post_message(self.Marked())
 
-    def parts(self, row: PickerRow, width: int, palette: Palette, *, marked: bool) -> Parts:
+    def parts(self, row: PickerRow, width: int, palette: Palette, *, marked: bool) -> Styled:
         text, about = flat(row.text), flat(row.about)
         if about and width >= _BESIDE:
             column = min(self._column, max(width // 2, width - self._beside - 2))

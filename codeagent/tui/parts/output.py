@@ -16,7 +16,7 @@ from codeagent.core.dataclass import dataclass
 from codeagent.core.sanitize import visible
 from codeagent.tui.parts.line_pane import Pane
 from codeagent.tui.rendering.ansi import ansi_line
-from codeagent.tui.rendering.lines import Line, cells, restyled
+from codeagent.tui.rendering.lines import Line, cells, restyled, selected
 from codeagent.tui.rendering.output_buffer import OutputBuffer
 from codeagent.tui.rendering.palette import palette_of
 from codeagent.tui.state import JobBoard
@@ -249,9 +249,6 @@ class OutputPane(Pane):
             rows.append(shown[begin:] if end == -1 else shown[begin:end])
         return "\n".join(rows), "\n"
 
-    def selection_updated(self, selection: Selection | None) -> None:
-        self.refresh()
-
     def _widen(self, cells: int) -> None:
         """Widen the pane for a row that just came on screen, as measuring all rows would take too
         long."""
@@ -267,14 +264,13 @@ class OutputPane(Pane):
         here = self._found
         for begin, end in self.text.spans(self._query, row):
             current = here is not None and (here.row, here.start) == (row, begin)
-            style = palette.match + Style(underline=True, bold=True) if current else palette.match
+            style = (
+                palette.marks.match + Style(underline=True, bold=True)
+                if current
+                else palette.marks.match
+            )
             found = restyled(found, begin, end, style)
-        selection = self.text_selection
-        span = None if selection is None else selection.get_span(row)
-        if span is not None:
-            end = len(found.text) if span[1] == -1 else span[1]
-            found = restyled(found, span[0], end, palette.selection)
-        return found.strip
+        return selected(found, self.text_selection, row, palette.marks.selection).strip
 
     def _show_found(self) -> OutputMatch | None:
         self.refresh()
@@ -305,12 +301,8 @@ class JobTail(OutputPane):
         self._board = board
         self._job_id = ""
         self._missing = 0
-        self._following = True
-
-    @property
-    def following(self) -> bool:
+        self.following = True
         """Whether the end is on screen, and new output scrolls it."""
-        return self._following
 
     def show(self, job_id: str) -> None:
         """Show another job from its end, or update the same job."""
@@ -322,13 +314,14 @@ class JobTail(OutputPane):
         if missing:
             words = f"{_DIM}… {counted(missing, 'line', 'lines')} more: o shows everything{_END}"
             lines.insert(output.gap_at or 0, words)
-        fell, self._missing = missing - self._missing, missing
+        fell = missing - self._missing
+        self._missing = missing
         if job_id != self._job_id:
             self._job_id = job_id
-            self._following = True
+            self.following = True
         self.text = OutputText(lines)
         self.virtual_size = self.virtual_size.with_height(len(self.text))
-        if self._following:
+        if self.following:
             self.call_after_refresh(self._to_end)
         elif fell > 0:
             self._go(self.scroll_offset.x, self.scroll_offset.y - fell)
@@ -340,10 +333,10 @@ class JobTail(OutputPane):
     def watch_scroll_y(self, old_value: float, new_value: float) -> None:
         super().watch_scroll_y(old_value, new_value)
         if new_value >= self.max_scroll_y:
-            self._following = True
+            self.following = True
         elif new_value < old_value:
-            self._following = False
+            self.following = False
 
     def _to_end(self) -> None:
-        if self._following:
+        if self.following:
             self._go(self.scroll_offset.x, self.max_scroll_y)

@@ -131,9 +131,9 @@ class PromptText(TextArea, inherit_bindings=False):
     """
     BINDINGS = bindings("composer", "PromptText")
 
-    def __init__(self, *, placeholder: str = "", id: str | None = None) -> None:  # noqa: A002  # Textual's name
+    def __init__(self) -> None:
         self._chips = Chips()
-        super().__init__(compact=True, highlight_cursor_line=False, placeholder=placeholder, id=id)
+        super().__init__(compact=True, highlight_cursor_line=False)
         self.cursor_blink = False
         self._killed = ""
         self.typed_at = float("-inf")
@@ -336,7 +336,7 @@ class PromptText(TextArea, inherit_bindings=False):
     def render_line(self, y: int) -> Strip:
         first = y == 0 and self.scroll_offset.y == 0
         words = _SHELL_MARK if self.document.get_line(0).startswith("!") else _MARK
-        mark = line([(words if first else "  ", palette_of(self).user)]).strip.apply_style(
+        mark = line([(words if first else "  ", palette_of(self).talk.user)]).strip.apply_style(
             self.rich_style
         )
         width = self.scrollable_content_region.width

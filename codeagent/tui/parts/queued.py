@@ -4,16 +4,13 @@ from collections.abc import Sequence
 
 from rich.cells import cell_len
 from textual.events import Click
-from textual.geometry import Size
 from textual.message import Message
-from textual.strip import Strip
-from textual.widget import Widget
 
 from codeagent.core.acts import Queued
 from codeagent.core.dataclass import dataclass
 from codeagent.core.sanitize import visible
-from codeagent.tui.parts.marked_list import Parts
-from codeagent.tui.rendering.lines import Line, cut_end, flat, line
+from codeagent.tui.parts.rows import RowsWidget
+from codeagent.tui.rendering.lines import Line, Styled, cut_end, flat, line
 from codeagent.tui.rendering.palette import Palette, palette_of
 from codeagent.tui.state import QueuedMessages
 
@@ -42,7 +39,7 @@ def by_lane(items: Sequence[Queued]) -> tuple[tuple[str, tuple[Queued, ...]], ..
     return tuple((title, waiting) for title, waiting in lanes if waiting)
 
 
-def title_parts(title: str, width: int, palette: Palette, note: str = "") -> Parts:
+def title_parts(title: str, width: int, palette: Palette, note: str = "") -> Styled:
     """Return `── title ────────── note ──`; the note is dropped if there is no room."""
     words = cut_end(f"── {title} ", width)
     beside = f" {note} ──" if note and cell_len(words + note) + 8 <= width else ""
@@ -50,7 +47,7 @@ def title_parts(title: str, width: int, palette: Palette, note: str = "") -> Par
     return [(words + rule, palette.rule), (beside, palette.rule)]
 
 
-def text_parts(item: Queued, width: int, palette: Palette, note: str = "") -> Parts:
+def text_parts(item: Queued, width: int, palette: Palette, note: str = "") -> Styled:
     """Return kind, first line in quotes and length of a text, and the note if there is room."""
     lines = [flat(row) for row in visible(item.text).strip().split("\n")]
     more = f" +{len(lines) - 1} {'line' if len(lines) == 2 else 'lines'}" if len(lines) > 1 else ""
@@ -77,7 +74,7 @@ class _Drawn:
     queued_id: str | None = None
 
 
-class QueueView(Widget):
+class QueueView(RowsWidget):
     """Hidden while the queue is empty and nothing was left unsent.
 
     A click on a text takes it back, a click elsewhere opens the list of all.
@@ -89,14 +86,12 @@ class QueueView(Widget):
         display: none;
     }
     """
-    ALLOW_SELECT = False
 
+    @dataclass
     class TakeBack(Message):
         """The user wants this text back in the composer."""
 
-        def __init__(self, queued_id: str) -> None:
-            super().__init__()
-            self.queued_id = queued_id
+        queued_id: str
 
     class TakeEarlier(Message):
         """The user wants what was left unsent before this start back in the composer."""
@@ -117,15 +112,8 @@ class QueueView(Widget):
         self.display = bool(self._queue.items or self._queue.earlier)
         self.refresh(layout=True)
 
-    def get_content_height(self, container: Size, viewport: Size, width: int) -> int:
-        return len(_drawn(self._queue, width, palette_of(self)))
-
-    def render_line(self, y: int) -> Strip:
-        width, style = self.size.width, self.rich_style
-        rows = _drawn(self._queue, width, palette_of(self))
-        if y >= len(rows):
-            return Strip.blank(width, style)
-        return rows[y].line.strip.adjust_cell_length(width, style).apply_style(style)
+    def rows(self, width: int, palette: Palette) -> Sequence[Line]:
+        return [drawn.line for drawn in _drawn(self._queue, width, palette)]
 
     def on_click(self, event: Click) -> None:
         rows = _drawn(self._queue, self.size.width, palette_of(self))

@@ -1,20 +1,21 @@
 """Rows of a screen: text cut to fit, edges, titles, hints and keys that can be clicked."""
 
+import re
 from abc import abstractmethod
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from dataclasses import replace
 
 from rich.cells import cell_len
-from rich.style import Style
 from textual.events import Click
+from textual.geometry import Size
 from textual.message import Message
 from textual.strip import Strip
 from textual.widget import Widget
 
 from codeagent.core.dataclass import dataclass
 from codeagent.tui.keymap import keymap_of
-from codeagent.tui.rendering.lines import Line, cut_end, cut_middle, flat, line
-from codeagent.tui.rendering.palette import Palette, palette_of
+from codeagent.tui.rendering.lines import Line, Styled, cut_end, cut_middle, flat, line
+from codeagent.tui.rendering.palette import Palette, StyleName, palette_of
 
 SEPARATOR = " · "
 _GAP = "  "
@@ -22,6 +23,7 @@ _EDGES = 6
 """Cells of both corners, each with a piece of rule and a space before the words."""
 _MARGIN = 1
 _EVERY_KEY = "chat.keys"
+_ID = re.compile(r"\{([a-z_.]+)\}")
 
 
 @dataclass(frozen=True)
@@ -31,7 +33,7 @@ class Part:
 
     text: str
     keep: int
-    style: Callable[[Palette], Style] = lambda palette: palette.muted
+    style: StyleName = "muted"
 
 
 def fit(parts: Sequence[Part], width: int, separator: str = SEPARATOR) -> tuple[Part, ...]:
@@ -48,21 +50,39 @@ def joined_width(parts: Sequence[Part], separator: str = SEPARATOR) -> int:
     return sum(cell_len(part.text) for part in parts) + cell_len(separator) * max(0, len(parts) - 1)
 
 
-def styled(
-    parts: Sequence[Part], palette: Palette, separator: str = SEPARATOR
-) -> list[tuple[str, Style | None]]:
+def styled(parts: Sequence[Part], palette: Palette, separator: str = SEPARATOR) -> Styled:
     """Return (text, style) pairs of the parts and the separators between them."""
-    out: list[tuple[str, Style | None]] = []
+    out: Styled = []
     for part in parts:
         if out:
             out.append((separator, palette.muted))
-        out.append((part.text, part.style(palette)))
+        out.append((part.text, palette.named(part.style)))
     return out
 
 
-class RowWidget(Widget):
-    """Draws `row(width, palette)`, cut or filled to the width; subclasses refresh it when it
-    changes."""
+class RowsWidget(Widget):
+    """Draws `rows(width, palette)`, each cut or filled to the width; subclasses refresh it when they
+    change."""
+
+    ALLOW_SELECT = False
+
+    @abstractmethod
+    def rows(self, width: int, palette: Palette) -> Sequence[Line]:
+        """Return what is shown in `width` cells."""
+
+    def get_content_height(self, container: Size, viewport: Size, width: int) -> int:
+        return len(self.rows(width, palette_of(self)))
+
+    def render_line(self, y: int) -> Strip:
+        width, style = self.size.width, self.rich_style
+        rows = self.rows(width, palette_of(self)) if width else ()
+        if y >= len(rows):
+            return Strip.blank(width, style)
+        return rows[y].strip.adjust_cell_length(width, style).apply_style(style)
+
+
+class RowWidget(RowsWidget):
+    """Draws a single row."""
 
     DEFAULT_CSS = """
     RowWidget {
@@ -70,21 +90,13 @@ class RowWidget(Widget):
         width: 1fr;
     }
     """
-    ALLOW_SELECT = False
 
     @abstractmethod
     def row(self, width: int, palette: Palette) -> Line:
         """Return what is shown in `width` cells."""
 
-    def render_line(self, y: int) -> Strip:
-        width, style = self.size.width, self.rich_style
-        if y or not width:
-            return Strip.blank(width, style)
-        return (
-            self.row(width, palette_of(self))
-            .strip.adjust_cell_length(width, style)
-            .apply_style(style)
-        )
+    def rows(self, width: int, palette: Palette) -> Sequence[Line]:
+        return (self.row(width, palette),)
 
 
 class RuleRow(RowWidget):
@@ -117,10 +129,10 @@ class RuleRow(RowWidget):
         )
         left_room = room - (joined_width(right, _GAP) + 3 if right else 0)
         left = _within(self._left, left_room)
-        body: list[tuple[str, Style | None]] = [(f"{first}─", None)]
+        body: Styled = [(f"{first}─", None)]
         if left:
             body += [(" ", None), *styled(left, palette, _GAP), (" ", None)]
-        tail: list[tuple[str, Style | None]] = []
+        tail: Styled = []
         if right:
             tail += [(" ", None), *styled(right, palette, _GAP), (" ", None)]
         tail.append((f"─{last}", None))
@@ -196,16 +208,24 @@ class HintKey:
         return f"{self.key} {self.words}"
 
 
+def with_keys(widget: object, text: str) -> str:
+    """Replace each `{id}` of an action in the text with the key in force."""
+    keymap = keymap_of(widget)
+    return _ID.sub(lambda found: keymap.shown(found[1]), text)
+
+
 class HintRow(RowWidget):
     """Draws the state and what the keys do, as far as it fits; or, for a while, what just
-    happened."""
+    happened.
 
+    A hint that is a text may name keys by the ids of their actions, such as `{page.close}`.
+    """
+
+    @dataclass
     class Picked(Message):
         """A hint was clicked."""
 
-        def __init__(self, action: str) -> None:
-            super().__init__()
-            self.action = action
+        action: str
 
     def __init__(self, hints: Sequence[str | HintKey] = ()) -> None:
         """In a narrow row, the last hints are dropped first; then it ends with the key that shows
@@ -250,18 +270,15 @@ class HintRow(RowWidget):
         room = width - 2 * _MARGIN
         parts = [
             *self._standing,
-            *(_hint(hint, -place - 1) for place, hint in enumerate(self._hints)),
+            *(self._hint(hint, -place - 1) for place, hint in enumerate(self._hints)),
         ]
         kept = fit(parts, room)
         if len(kept) == len(parts):
             return kept
         return fit([*parts, Part(f"{keymap_of(self).shown(_EVERY_KEY)} more", 0)], room)
 
-
-def _hint(hint: str | HintKey, keep: int) -> Part:
-    """Draw a hint; what can be clicked has the style of text."""
-    return (
-        Part(hint, keep)
-        if isinstance(hint, str)
-        else Part(hint.text, keep, lambda palette: palette.text)
-    )
+    def _hint(self, hint: str | HintKey, keep: int) -> Part:
+        """Return a hint; what can be clicked has the style of text."""
+        if isinstance(hint, str):
+            return Part(with_keys(self, hint), keep)
+        return Part(hint.text, keep, "text")

@@ -6,7 +6,6 @@ from dataclasses import replace
 from pathlib import Path
 
 from rich.cells import cell_len
-from rich.style import Style
 from textual.geometry import Region
 from textual.timer import Timer
 
@@ -14,7 +13,7 @@ from codeagent import __version__
 from codeagent.core.pulse import Pulse, duration
 from codeagent.tui.parts.rows import SEPARATOR, Part, RowWidget, fit, joined_width, styled
 from codeagent.tui.rendering.lines import Line, cut_end, cut_middle, flat, line
-from codeagent.tui.rendering.palette import Palette
+from codeagent.tui.rendering.palette import Palette, StyleName
 from codeagent.tui.state import AtBoundary, PlanReady, StatusBoard, UiState
 from codeagent.tui.status import ConversationStatus, Phase, RunStatus, Status, UsageStatus
 from codeagent.tui.transcript.spelling import counted, dollars, tokens
@@ -94,12 +93,8 @@ def status_parts(
     window = f"/{tokens(status.usage.context_window)}" if status.usage.context_window else ""
     facts = (
         Part(pulse.rate(now) if status.screen.detailed and status.run.phase in _COMING else "", 72),
-        Part(
-            counted(status.work.jobs, "job", "jobs") if status.work.jobs else "",
-            77,
-            lambda palette: palette.text,
-        ),
-        Part("step mode" if status.run.stepping else "", 75, lambda palette: palette.accent),
+        Part(counted(status.work.jobs, "job", "jobs") if status.work.jobs else "", 77, "text"),
+        Part("step mode" if status.run.stepping else "", 75, "accent"),
         Part(f"budget: {flat(status.usage.budget)}" if status.usage.budget else "", 65),
         Part(
             f"{about}{tokens(status.usage.context_tokens)}{window} ctx"
@@ -116,7 +111,7 @@ def status_parts(
         ),
     )
     if status.screen.notice:
-        return (first, Part(flat(status.screen.notice), 90, lambda palette: palette.text), *facts)
+        return (first, Part(flat(status.screen.notice), 90, "text"), *facts)
     before, after = (
         ((Part("tab back to typing", 85),), ())
         if status.screen.on_card
@@ -127,14 +122,7 @@ def status_parts(
         if _takes_long(status.run, now)
         else ""
     )
-    return (
-        first,
-        Part(offer, 82, lambda palette: palette.text),
-        *before,
-        *facts,
-        *after,
-        _ALL_KEYS,
-    )
+    return (first, Part(offer, 82, "text"), *before, *facts, *after, _ALL_KEYS)
 
 
 def _cost(usage: UsageStatus, about: str) -> str:
@@ -231,11 +219,11 @@ def _from_home(folder: Path) -> str:
     )
 
 
-def mode_style(mode: str) -> Callable[[Palette], Style]:
+def mode_style(mode: str) -> StyleName:
     """Return the style of a mode: the more it allows, the more it stands out."""
     if mode == "auto":
-        return lambda palette: palette.warning
-    return lambda palette: palette.text if mode == "ask" else palette.accent
+        return "warning"
+    return "text" if mode == "ask" else "accent"
 
 
 def _waited(run: RunStatus, now: float) -> str:
@@ -281,16 +269,16 @@ def _hints(status: Status, boundary: AtBoundary) -> tuple[tuple[Part, ...], tupl
             return (), ()
 
 
-def _phase_style(run: RunStatus) -> Callable[[Palette], Style]:
+def _phase_style(run: RunStatus) -> StyleName:
     if run.halt:
-        return lambda palette: palette.accent
+        return "accent"
     match run.phase:
         case "waiting" | "retrying":
-            return lambda palette: palette.warning
+            return "warning"
         case "starting" | "idle":
-            return lambda palette: palette.text
+            return "text"
         case _:
-            return lambda palette: palette.running
+            return "running"
 
 
 class StatusLine(RowWidget):
@@ -366,7 +354,10 @@ class StatusLine(RowWidget):
         lead = f"{self._mark()} "
         if joined_width(parts) > room:
             return line(
-                [(lead, palette.running), (cut_end(parts[0].text, room), parts[0].style(palette))]
+                [
+                    (lead, palette.running),
+                    (cut_end(parts[0].text, room), palette.named(parts[0].style)),
+                ]
             )
         return line([(lead, palette.running), *styled(parts, palette)])
 
@@ -427,7 +418,10 @@ class Header(RowWidget):
             return line(
                 [
                     (" ", None),
-                    (cut_end(right[0].text.removeprefix(_LABEL), room), right[0].style(palette)),
+                    (
+                        cut_end(right[0].text.removeprefix(_LABEL), room),
+                        palette.named(right[0].style),
+                    ),
                 ]
             )
         left = _left(self._board.now, room - joined_width(right) - _GAP)
@@ -454,9 +448,7 @@ def _left(status: Status, room: int) -> tuple[Part, ...]:
     over = cell_len(name) + (2 + cell_len(branch + changes) if branch else 0) - room
     if over > 0:
         name = cut_middle(name, max(_SHORTEST_NAME, cell_len(name) - over))
-    parts = fit(
-        (Part(name, 90, lambda palette: palette.strong), Part(branch + changes, 50)), room, "  "
-    )
+    parts = fit((Part(name, 90, "strong"), Part(branch + changes, 50)), room, "  ")
     return parts if joined_width(parts, "  ") <= room else ()
 
 
@@ -464,13 +456,11 @@ def _sandbox(now: ConversationStatus) -> Part:
     """Return the state of the sandbox; without one, commands are not confined, or are disabled."""
     match now.sandbox:
         case "none":
-            return Part("no sandbox: bash disabled", 90, lambda palette: palette.warning)
+            return Part("no sandbox: bash disabled", 90, "warning")
         case "off":
-            return Part(
-                "no sandbox: commands run on this machine", 90, lambda palette: palette.error
-            )
+            return Part("no sandbox: commands run on this machine", 90, "error")
         case "docker" if now.network == "open":
-            return Part(f"{_LABEL}docker, net open", 90, lambda palette: palette.error)
+            return Part(f"{_LABEL}docker, net open", 90, "error")
         case "docker":
             net = "off" if now.network == "none" else now.network
             return Part(f"{_LABEL}docker, net {net}", 90)

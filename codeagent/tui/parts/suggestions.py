@@ -148,12 +148,11 @@ class ChoiceList(Overlay):
     Descriptions have a column of their own; a narrow list leaves them out.
     """
 
+    @dataclass
     class Picked(Message):
         """A choice was clicked."""
 
-        def __init__(self, choice: Completion) -> None:
-            super().__init__()
-            self.choice = choice
+        choice: Completion
 
     def __init__(self) -> None:
         super().__init__()
@@ -216,7 +215,7 @@ class ChoiceList(Overlay):
         choice, chosen = self._choices[at], at == self._at
         column = min(28, max((cell_len(flat(one.label)) for one in self._choices), default=0))
         mark = " ▸ " if chosen else "   "
-        body = palette.selection if chosen else PLAIN
+        body = palette.marks.selection if chosen else PLAIN
         label = cut_middle(flat(choice.label), width - 4)
         about = ""
         if choice.about and width >= column + 24:
@@ -235,15 +234,14 @@ class HistorySearch(Overlay, can_focus=True):
 
     BINDINGS = bindings("history")
 
+    @dataclass
     class Closed(Message):
         """The search is over."""
 
-        def __init__(self, text: str | None, took_focus: bool) -> None:
-            super().__init__()
-            self.text = text
-            """The chosen prompt; None if nothing changes."""
-            self.took_focus = took_focus
-            """Whether the focus is still here and has to return to the composer."""
+        text: str | None
+        """The chosen prompt; None if nothing changes."""
+        took_focus: bool
+        """Whether the focus is still here and has to return to the composer."""
 
     def __init__(self) -> None:
         super().__init__()
@@ -337,7 +335,7 @@ class HistorySearch(Overlay, can_focus=True):
             )
             return line([(words, palette.muted)])
         chosen = at == self._at
-        body = palette.selection if chosen else PLAIN
+        body = palette.marks.selection if chosen else PLAIN
         text = set_cell_size(cut_end(flat(self._found[at][: 4 * width]), width - 4), width - 3)
         return line(
             [(" ▸ " if chosen else "   ", palette.accent + body), (text, palette.text + body)]

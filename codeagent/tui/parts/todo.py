@@ -5,13 +5,11 @@ from collections.abc import Sequence
 
 from rich.cells import cell_len
 from textual.events import Click
-from textual.geometry import Size
-from textual.strip import Strip
-from textual.widget import Widget
 
-from codeagent.core.todo import TodoItem, TodoState, how_far
+from codeagent.core.memory import TodoItem, TodoState, how_far
+from codeagent.tui.parts.rows import RowsWidget
 from codeagent.tui.rendering.lines import Line, cut_end, line
-from codeagent.tui.rendering.palette import Palette, palette_of
+from codeagent.tui.rendering.palette import Palette
 from codeagent.tui.state import StatusBoard
 
 _MOST_ROWS = 3
@@ -58,7 +56,7 @@ def todo_lines(items: Sequence[TodoItem], width: int, rows: int, palette: Palett
     return drawn
 
 
-class TodoView(Widget):
+class TodoView(RowsWidget):
     """Shows the list; hidden while there is nothing to do, or no run. A click asks for the whole
     list."""
 
@@ -68,7 +66,6 @@ class TodoView(Widget):
         display: none;
     }
     """
-    ALLOW_SELECT = False
 
     def __init__(self, status: StatusBoard) -> None:
         super().__init__()
@@ -89,23 +86,13 @@ class TodoView(Widget):
             self.display = self._in_run and bool(open_items(self._items))
             self.refresh(layout=True)
 
-    def get_content_height(self, container: Size, viewport: Size, width: int) -> int:
-        return len(self._lines(width))
-
-    def render_line(self, y: int) -> Strip:
-        width, style = self.size.width, self.rich_style
-        drawn = self._lines(width)
-        if y >= len(drawn):
-            return Strip.blank(width, style)
-        return drawn[y].strip.adjust_cell_length(width, style).apply_style(style)
-
     async def on_click(self, event: Click) -> None:
         event.stop()
         await self.run_action("screen.command('command.todo')")
 
-    def _lines(self, width: int) -> list[Line]:
+    def rows(self, width: int, palette: Palette) -> Sequence[Line]:
         height = self.app.size.height
         if height < _LOW or not open_items(self._items):
             return []
         rows = _MOST_ROWS if height >= _ROOMY else 0
-        return todo_lines(self._items, width, rows, palette_of(self))
+        return todo_lines(self._items, width, rows, palette)

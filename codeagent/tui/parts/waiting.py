@@ -60,7 +60,8 @@ class Waiting:
         self._asked = {
             each.approval_id: known.get(each.approval_id) or asked(each) for each in waiting
         }
-        self.boundary, place = boundary, place_of(boundary)
+        self.boundary = boundary
+        place = place_of(boundary)
         subjects = {*self._asked, *subjects_of(boundary)}
         self._sent = {
             about: words

@@ -9,7 +9,7 @@ from typing import Any
 
 from rich.style import Style
 
-from codeagent.tui.rendering.palette import Palette
+from codeagent.tui.rendering.palette import CodeStyles
 
 StyledLine = list[tuple[str, Style]]
 _LONGEST_LINE = 2_000
@@ -48,10 +48,10 @@ class Highlighter:
     Code in an unknown language, or with very long lines, stays plain.
     """
 
-    def __init__(self, code: str, language: str, palette: Palette) -> None:
+    def __init__(self, code: str, language: str, colours: CodeStyles) -> None:
         """`language` is a name, or a file's name or path; empty means plain."""
         self.lines: list[StyledLine] = []
-        self._palette = palette
+        self._colours = colours
         self._styles: dict[object, Style] = {}
         self._open: StyledLine = []
         lexer = (
@@ -88,15 +88,15 @@ class Highlighter:
             name = str(kind)
             while name and name not in _COLOURS:
                 name = name.rpartition(".")[0]
-            colour = self._palette.syntax.get(_COLOURS[name]) if name else None
-            style = self._palette.code if colour is None else self._palette.code + colour
+            colour = self._colours.tokens.get(_COLOURS[name]) if name else None
+            style = self._colours.text if colour is None else self._colours.text + colour
             self._styles[kind] = style
         return style
 
 
-def highlight(code: str, language: str, palette: Palette) -> list[StyledLine]:
+def highlight(code: str, language: str, colours: CodeStyles) -> list[StyledLine]:
     """Return every line of the code in its colours; there is at least one."""
-    highlighter = Highlighter(code, language, palette)
+    highlighter = Highlighter(code, language, colours)
     highlighter.work(float("inf"))
     return highlighter.lines
 

@@ -15,7 +15,7 @@ from textual.strip import Strip
 from codeagent.core.dataclass import dataclass
 from codeagent.core.display import matching
 from codeagent.tui.rendering.code import StyledLine, highlight
-from codeagent.tui.rendering.lines import NARROWEST, Line, Row, segment, wrap
+from codeagent.tui.rendering.lines import NARROWEST, Line, Row, Styled, segment, wrap
 from codeagent.tui.rendering.palette import Palette
 
 LINES_BY_WORD = 5_000
@@ -35,7 +35,6 @@ _PAIRED = 400
 """Pairs of lines tried at most if it is not obvious which line became which."""
 Span = tuple[int, int]
 """The first character, and the one after the last."""
-_Pieces = list[tuple[str, Style | None]]
 
 
 @dataclass(frozen=True)
@@ -61,10 +60,14 @@ def diff_rows(
 
     Words within lines are not compared if the texts have more than 5,000 lines together.
     """
-    old, new, notes = _lines_of(before, after)
+    old, new = _lines_of(before, after)
     rows = list(_all(old, new, start_line))
     ending = ending_rows(before, after)
-    return (*notes, *_folded(rows, context, to_the_end=bool(ending)), *ending)
+    return (
+        *line_end_notes(before, after),
+        *_folded(rows, context, to_the_end=bool(ending)),
+        *ending,
+    )
 
 
 def counts(rows: Sequence[DiffRow]) -> tuple[int, int]:
@@ -72,22 +75,22 @@ def counts(rows: Sequence[DiffRow]) -> tuple[int, int]:
     return sum(row.kind == "added" for row in rows), sum(row.kind == "removed" for row in rows)
 
 
-def _lines_of(before: str, after: str) -> tuple[list[str], list[str], list[DiffRow]]:
-    """Return the lines of both texts, and notes about their line ends.
+def _lines_of(before: str, after: str) -> tuple[list[str], list[str]]:
+    """Return the lines of both texts; if one of them mixes its line ends, the carriage returns are
+    kept."""
+    ends = (line_ends(before), line_ends(after))
+    if "mixed" in ends:
+        return _split(before, "\n"), _split(after, "\n")
+    old, new = ("\r\n" if end == "CRLF" else "\n" for end in ends)
+    return _split(before, old), _split(after, new)
 
-    If a text has only one kind of line end, there is at most one note; else the carriage returns
-    are kept.
-    """
-    old_ends, new_ends = line_ends(before), line_ends(after)
-    if "mixed" in (old_ends, new_ends):
-        return _split(before, "\n"), _split(after, "\n"), []
-    old = _split(before, "\r\n" if old_ends == "CRLF" else "\n")
-    new = _split(after, "\r\n" if new_ends == "CRLF" else "\n")
-    if old_ends and new_ends and old_ends != new_ends:
-        return old, new, [DiffRow("note", f"line ends change from {old_ends} to {new_ends}")]
-    if new_ends == "CRLF" and not old_ends:
-        return old, new, [DiffRow("note", "lines end in CRLF")]
-    return old, new, []
+
+def line_end_notes(before: str, after: str) -> tuple[DiffRow, ...]:
+    """Return notes about the line ends of both texts, if each has only one kind."""
+    old, new = line_ends(before), line_ends(after)
+    if old and new and old != new and "mixed" not in (old, new):
+        return (DiffRow("note", f"line ends change from {old} to {new}"),)
+    return (DiffRow("note", "lines end in CRLF"),) if new == "CRLF" and not old else ()
 
 
 def line_ends(text: str) -> str:
@@ -281,8 +284,8 @@ class _Drawing:
         self._palette = palette
         # Copies, so that marked blanks differ from text in an equal style.
         self._trailing = {
-            "added": (palette.added + palette.warning).copy(),
-            "removed": (palette.removed + palette.warning).copy(),
+            "added": (palette.diff.added + palette.warning).copy(),
+            "removed": (palette.diff.removed + palette.warning).copy(),
         }
         self._return = palette.warning.copy()
 
@@ -297,24 +300,28 @@ class _Drawing:
                 for each in wrap([(text, style)], self._room)
             ]
         sign, whole = {
-            "added": ("+", palette.added),
-            "removed": ("-", palette.removed),
+            "added": ("+", palette.diff.added),
+            "removed": ("-", palette.diff.removed),
             "same": (" ", None),
         }[row.kind]
         found = wrap(self._parts(row, styled, whole), self._room, words=False)
         numbers = [number, *([None] * (len(found) - 1))]
         return [self._line(each, sign, at, whole) for each, at in zip(found, numbers, strict=True)]
 
-    def _parts(self, row: DiffRow, styled: StyledLine, whole: Style | None) -> _Pieces:
+    def _parts(self, row: DiffRow, styled: StyledLine, whole: Style | None) -> Styled:
         """Return the line's text in styles; on a changed line, trailing blanks and carriage returns
         are marked."""
         text = row.text.removesuffix("\r")
-        parts: _Pieces = list(styled)
+        parts: Styled = list(styled)
         if whole is not None:
             parts = [
                 (part, whole if whole.bgcolor is None else whole + style) for part, style in styled
             ]
-            word = self._palette.added_word if row.kind == "added" else self._palette.removed_word
+            word = (
+                self._palette.diff.added_word
+                if row.kind == "added"
+                else self._palette.diff.removed_word
+            )
             parts = _over(parts, row.changed, lambda own: word if own is None else own + word)
             blanks = (len(text.rstrip(" \t")), len(text))
             parts = _over(parts, [blanks], lambda _: self._trailing[row.kind])
@@ -376,10 +383,10 @@ def _coloured(
     rows: Sequence[DiffRow], filename: str, palette: Palette
 ) -> list[tuple[DiffRow, StyledLine]]:
     """Highlight every row in the colours of its language, the old and the new text separately."""
-    palette = replace(palette, code=palette.text)
+    colours = replace(palette.code, text=palette.text)
     language = filename if len(rows) <= _COLOURED else ""
     sides = [
-        iter(highlight("\n".join(row.text for row in rows if row.kind in kinds), language, palette))
+        iter(highlight("\n".join(row.text for row in rows if row.kind in kinds), language, colours))
         for kinds in (("removed", "same"), ("added", "same"))
     ]
     found: list[tuple[DiffRow, StyledLine]] = []
@@ -390,15 +397,13 @@ def _coloured(
     return found
 
 
-def _over(
-    parts: _Pieces, spans: Sequence[Span], restyle: Callable[[Style | None], Style]
-) -> _Pieces:
+def _over(parts: Styled, spans: Sequence[Span], restyle: Callable[[Style | None], Style]) -> Styled:
     """Return the parts with another style for spans of their text."""
     spans = [span for span in spans if span[0] < span[1]]
     if not spans:
         return parts
     edges = sorted({edge for span in spans for edge in span})
-    found: _Pieces = []
+    found: Styled = []
     at = 0
     for text, own in parts:
         cuts = [0, *(edge - at for edge in edges if at < edge < at + len(text)), len(text)]

@@ -315,17 +315,19 @@ class GrowingMarkdown:
         return True
 
     def _colour_later(self, fence: _Fence) -> None:
-        highlighter = Highlighter("\n".join(fence.code), fence.language, self._palette)
+        highlighter = Highlighter("\n".join(fence.code), fence.language, self._palette.code)
         self._colouring.append(_Colouring(fence, fence.first, highlighter))
 
     def _draw_coloured(self, fence: _Fence) -> None:
         del self._lines[fence.first :]
-        for line in highlight("\n".join(fence.code), fence.language, self._palette):
+        for line in highlight("\n".join(fence.code), fence.language, self._palette.code):
             self._lines += self._code_rows(fence, line, len(self._lines))
 
     def _draw_plain(self, fence: _Fence, code: Sequence[str]) -> None:
         for line in code:
-            self._lines += self._code_rows(fence, [(line, self._palette.code)], len(self._lines))
+            self._lines += self._code_rows(
+                fence, [(line, self._palette.code.text)], len(self._lines)
+            )
 
     def _code_rows(self, fence: _Fence, line: StyledLine, at: int) -> list[Line]:
         """Return the rows of a line of code, the first of which has that index."""

@@ -8,14 +8,17 @@ from unicodedata import category
 from rich.cells import cell_len, split_graphemes
 from rich.segment import Segment
 from rich.style import Style
+from textual.selection import Selection
 from textual.strip import Strip
 
 from codeagent.core.dataclass import dataclass
 from codeagent.core.lazy_regex import lazy_regex
 from codeagent.core.sanitize import emoji_spans, visible
 
-Parts = Sequence[tuple[str, Style | None]]
+Parts = Iterable[tuple[str, Style | None]]
 """Text with its styles, in order."""
+Styled = list[tuple[str, Style | None]]
+"""The same as a list, to be added to."""
 NARROWEST = 4
 """The narrowest row, in cells: a tab and every character fit in it."""
 _TAB = 4
@@ -51,12 +54,7 @@ def segment(text: str, style: Style | None = None) -> Segment:
     return Segment(visible(text).replace("\n", "␊").replace("\t", "    "), style)
 
 
-def line(
-    parts: Iterable[tuple[str, Style | None]],
-    *,
-    gutter: Segment | None = None,
-    joins: str | None = None,
-) -> Line:
+def line(parts: Parts, *, gutter: Segment | None = None, joins: str | None = None) -> Line:
     """Make a row from (text, style) pairs, each made safe by `segment`."""
     body = [segment(text, style) for text, style in _with_whole_emoji(parts) if text]
     start = 0 if gutter is None else cell_len(gutter.text)
@@ -69,7 +67,7 @@ class Row:
     """One row; `joins` is what a copy puts between the previous row and this one, None at a line
     end of the text."""
 
-    parts: list[tuple[str, Style | None]]
+    parts: Styled
     joins: str | None = None
 
 
@@ -168,6 +166,16 @@ def restyled(line: Line, start: int, end: int | None, style: Style) -> Line:
     return replace(line, strip=Strip.join([part for part in parts if part.cell_length]))
 
 
+def selected(line: Line, selection: Selection | None, row: int, style: Style) -> Line:
+    """Return the line with the style over what is selected of it; `row` is its number in the
+    selection."""
+    span = None if selection is None else selection.get_span(row)
+    if span is None:
+        return line
+    end = len(line.text) if span[1] == -1 else max(0, span[1])
+    return restyled(line, max(0, span[0]), end, style)
+
+
 def flat(text: str, most: int = 2_000) -> str:
     """Return the beginning of a text as one line without control characters."""
     return " ".join(visible(text[:most]).split())
@@ -244,16 +252,14 @@ def _behind(text: str, space: int) -> int:
     return space
 
 
-def _with_whole_emoji(
-    parts: Iterable[tuple[str, Style | None]],
-) -> Iterable[tuple[str, Style | None]]:
+def _with_whole_emoji(parts: Parts) -> Parts:
     """Return the parts, divided so that each emoji is whole, in the part in which it begins."""
     parts = [*parts]
     if len(parts) < 2 or all(text.isascii() for text, _ in parts):
         return parts
     joined = "".join(text for text, _ in parts)
     ends = {at: end for start, end in emoji_spans(joined) for at in range(start + 1, end)}
-    whole: list[tuple[str, Style | None]] = []
+    whole: Styled = []
     begin = at = 0
     for text, style in parts:
         at += len(text)
@@ -327,13 +333,11 @@ def _break(text: str, spans: list[tuple[int, int, int]], first: int, full: int) 
     return full, full
 
 
-def _cut(
-    parts: list[tuple[str, Style | None]], spans: list[tuple[int, int, str | None]]
-) -> list[Row]:
+def _cut(parts: Styled, spans: list[tuple[int, int, str | None]]) -> list[Row]:
     rows: list[Row] = []
     number, at = 0, 0
     for start, end, joins in spans:
-        row: list[tuple[str, Style | None]] = []
+        row: Styled = []
         while number < len(parts):
             text, style = parts[number]
             begin, stop = max(start - at, 0), min(end - at, len(text))

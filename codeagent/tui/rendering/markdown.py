@@ -216,7 +216,7 @@ class _Drawing:
         if language:
             self.lines.append(frame.name(language, self._palette))
             frame = self.code_frame()
-        styled = highlight(code.removesuffix("\n"), language, self._palette)
+        styled = highlight(code.removesuffix("\n"), language, self._palette.code)
         for number, line in enumerate(styled):
             self.lines += frame.draw(line, under_name=bool(language) and number == 0)
             if number == 0:
@@ -266,7 +266,7 @@ class _Drawing:
         return gutter, size - len(kept), kept
 
     def _base(self) -> Style:
-        return self._palette.quote if self._quoted() else self._palette.text
+        return self._palette.prose.quote if self._quoted() else self._palette.text
 
     def _quoted(self) -> bool:
         return any(not level.copied for level in self._levels)

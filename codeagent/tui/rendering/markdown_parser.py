@@ -17,6 +17,7 @@ from urllib.parse import urlsplit
 from rich.style import Style
 
 from codeagent.core.dataclass import dataclass
+from codeagent.tui.rendering.lines import Styled
 from codeagent.tui.rendering.palette import Palette
 
 if TYPE_CHECKING:
@@ -116,7 +117,7 @@ def is_too_deep(block: ParsedBlock) -> bool:
     return max(token.level for token in block.tokens) >= NESTING - 1
 
 
-def inline_parts(text: str, palette: Palette, base: Style) -> list[tuple[str, Style | None]]:
+def inline_parts(text: str, palette: Palette, base: Style) -> Styled:
     """Return running text as (text, style); a newline is a hard line break."""
     parser, tokens = _parser(), list["Token"]()
     parser.inline.parse(text, parser, {}, tokens)
@@ -130,8 +131,8 @@ def link_style(url: str, palette: Palette) -> Style:
     Web and mail addresses and paths may be opened; terminal hyperlinks are never used.
     """
     if not _may_open(url):
-        return palette.link
-    return palette.link + Style.from_meta({"link": url})
+        return palette.prose.link
+    return palette.prose.link + Style.from_meta({"link": url})
 
 
 def _blocks(tokens: "Sequence[Token]", lines: list[str]) -> Iterator[ParsedBlock]:
@@ -190,13 +191,13 @@ def _parts(
                     else _with_addresses(token.content, style, palette)
                 )
             case "code_inline":
-                yield token.content, style + palette.code
+                yield token.content, style + palette.code.text
             case "softbreak":
                 yield " ", style
             case "hardbreak":
                 yield "\n", style
             case "em_open":
-                styles.append(style + palette.emphasis)
+                styles.append(style + palette.prose.emphasis)
             case "strong_open":
                 styles.append(style + palette.strong)
             case "s_open":

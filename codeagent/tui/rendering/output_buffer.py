@@ -110,7 +110,8 @@ class OutputBuffer:
         """Remove control sequences but colours, line ends and returns; hold back what the next
         piece may continue."""
         if self._held:
-            text, self._held = self._held + text, ""
+            text = self._held + text
+            self._held = ""
         if _ACTS.search(text) is None:
             return text
         opener = max(map(text.rfind, _OPENERS))

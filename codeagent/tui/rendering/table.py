@@ -6,11 +6,10 @@ from itertools import zip_longest
 from typing import TYPE_CHECKING
 
 from rich.segment import Segment
-from rich.style import Style
 from textual.strip import Strip
 
 from codeagent.core.sanitize import visible
-from codeagent.tui.rendering.lines import NARROWEST, Line, Row, cells, draw, segment, wrap
+from codeagent.tui.rendering.lines import NARROWEST, Line, Row, Styled, cells, draw, segment, wrap
 from codeagent.tui.rendering.markdown_parser import inline_parts
 from codeagent.tui.rendering.palette import Palette
 
@@ -18,7 +17,6 @@ if TYPE_CHECKING:
     from markdown_it.token import Token
 
 _BETWEEN = " │ "
-Cell = list[tuple[str, Style | None]]
 
 
 def table_lines(tokens: "Sequence[Token]", width: int, palette: Palette) -> list[Line]:
@@ -38,7 +36,7 @@ class TableDrawing:
         """The lines of the complete rows."""
         self._width = width
         self._palette = palette
-        self._rows: list[list[Cell]] = []
+        self._rows: list[list[Styled]] = []
         self._aligned: list[str] = []
         self._natural: list[int] = []
         self._columns: list[int] | None = None
@@ -65,7 +63,7 @@ class TableDrawing:
             self.lines += self._drawn(added, known)
         return list(self._drawn(rest, len(self._rows)))
 
-    def _drawn(self, rows: Sequence[list[Cell]], first: int) -> Iterator[Line]:
+    def _drawn(self, rows: Sequence[list[Styled]], first: int) -> Iterator[Line]:
         """Draw rows, the first of which has that number; the heading is number 0."""
         columns, palette = self._columns, self._palette
         if columns is None:
@@ -80,7 +78,7 @@ class TableDrawing:
                     between.replace("─", "-").replace("┼", "|"),
                 )
 
-    def _listed(self, rows: Sequence[list[Cell]], first: int) -> Iterator[Line]:
+    def _listed(self, rows: Sequence[list[Styled]], first: int) -> Iterator[Line]:
         """As `_drawn`, with each row as a list of heading and cell; if there are no rows yet, the
         heading."""
         heading, palette = self._rows[0], self._palette
@@ -94,7 +92,7 @@ class TableDrawing:
             yield from (draw(part) for name in heading for part in wrap(name, self._width))
 
 
-def _widest(widths: list[int], rows: Sequence[list[Cell]]) -> list[int]:
+def _widest(widths: list[int], rows: Sequence[list[Styled]]) -> list[int]:
     """Return the width of each column once it holds these rows as well."""
     return [
         max(width, *(_width(row[at]) for row in rows)) if rows else width
@@ -102,10 +100,10 @@ def _widest(widths: list[int], rows: Sequence[list[Cell]]) -> list[int]:
     ]
 
 
-def _read(tokens: "Sequence[Token]", palette: Palette) -> tuple[list[list[Cell]], list[str]]:
+def _read(tokens: "Sequence[Token]", palette: Palette) -> tuple[list[list[Styled]], list[str]]:
     """Return the rows, heading first and all with the same number of cells, and the alignment of
     each column."""
-    rows: list[list[Cell]] = []
+    rows: list[list[Styled]] = []
     aligned: list[str] = []
     head = True
     for token in tokens:
@@ -125,7 +123,7 @@ def _read(tokens: "Sequence[Token]", palette: Palette) -> tuple[list[list[Cell]]
     return rows, aligned
 
 
-def _width(cell: Cell) -> int:
+def _width(cell: Styled) -> int:
     return cells(visible("".join(text for text, _ in cell)))
 
 
@@ -153,7 +151,7 @@ def _fitted(natural: list[int], room: int) -> list[int] | None:
 
 
 def _row(
-    row: list[Cell], columns: list[int], aligned: list[str], palette: Palette
+    row: list[Styled], columns: list[int], aligned: list[str], palette: Palette
 ) -> Iterator[Line]:
     wrapped = [wrap(cell, column) for cell, column in zip(row, columns, strict=True)]
     empty = Row([])

@@ -67,10 +67,13 @@ class Document:
         self._answer: AnswerBlock | None = None
         self._thoughts: Thoughts | None = None
         self._cards: dict[str, tuple[Batch | CommandBlock, CallCard]] = {}
+        self._early: Batch | None = None
+        """The calls of this turn that began before their batch was planned."""
 
     def take_changes(self) -> frozenset[int]:
         """Return the keys of the blocks that are new or changed since the last call."""
-        changed, self._changed = frozenset(self._changed), set()
+        changed = frozenset(self._changed)
+        self._changed = set()
         return changed
 
     def show_end(self, end: "Document") -> None:
@@ -198,6 +201,7 @@ class Document:
         if batch is None or all(call.call_id not in begun for call in calls):
             batch = self._add(Batch(len(self.blocks)))
         batch.number = number
+        self._early = None
         for call in calls:
             if call.call_id not in begun:
                 self._place(
@@ -208,12 +212,16 @@ class Document:
                 )
         self.touch(batch)
 
+    def begin_turn(self) -> None:
+        """Add what comes below all that is there, even if the plan of a batch was lost."""
+        self._early = None
+
     def begin_call(self, call_id: str, name: str) -> CallCard:
         """Return the card of a call that begins; one that was not planned is the first of a batch,
         or follows it."""
         if call_id not in self._cards:
-            batch = self._early_batch() or self._add(Batch(len(self.blocks)))
-            self._place(batch, CallCard(call_id, name, ""))
+            self._early = self._early_batch() or self._add(Batch(len(self.blocks)))
+            self._place(self._early, CallCard(call_id, name, ""))
         return self._cards[call_id][1]
 
     def card(self, call_id: str, name: str, target: str = "") -> CallCard:
@@ -290,14 +298,14 @@ class Document:
     def remark(self, text: str, level: Level = "info") -> None:
         self._add(Remark(len(self.blocks), text=text, level=level))
 
-    def remark_above(self, text: str, level: Level, now: float) -> None:
-        """Add a remark above the answer being written, which it is about; this ends thoughts."""
+    def remark_above(self, text: str, now: float) -> None:
+        """Add a provider's remark above the answer being written, which it is about; this ends thoughts."""
         self.close_thoughts(now)
         if self._answer is None:
-            self.remark(text, level)
+            self.remark(text, "provider")
             return
         place = self._answer.key
-        remark = Remark(place, text=text, level=level)
+        remark = Remark(place, text=text, level="provider")
         self._put(range(place, place), [remark])
         self.touch(remark)
 
@@ -318,7 +326,7 @@ class Document:
     def _early_batch(self) -> Batch | None:
         """Return the batch of the calls that began before it was planned, if there is one."""
         batch = self._last_batch()
-        return None if batch is None or batch.number or batch.finished else batch
+        return None if batch is not self._early or (batch and batch.finished) else batch
 
     def _finish_early(self) -> None:
         """End that batch: the answer that asked for its calls was discarded."""

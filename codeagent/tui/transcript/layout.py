@@ -69,7 +69,7 @@ _LINE_BITS = 20
 
 
 @dataclass(frozen=True)
-class BlockPlace:
+class BlockRow:
     """A row of a block; a place stays valid if heights above it change."""
 
     index: int
@@ -155,7 +155,7 @@ class Layout:
             index -= index & -index
         return total
 
-    def at(self, row: int) -> BlockPlace:
+    def at(self, row: int) -> BlockRow:
         """Return the place of a row, clamped to the first and the last block; there must be a
         block."""
         row = max(0, min(row, self.total - 1))
@@ -168,10 +168,10 @@ class Layout:
                 rest -= self._tree[beyond]
             step >>= 1
         if node == len(self._heights):
-            return BlockPlace(node - 1, 0)
-        return BlockPlace(node, rest)
+            return BlockRow(node - 1, 0)
+        return BlockRow(node, rest)
 
-    def row(self, place: BlockPlace) -> int:
+    def row(self, place: BlockRow) -> int:
         """Return the row of a place; for a line that is gone, the block's last row."""
         height = self._heights[place.index]
         return self.offset(place.index) + max(0, min(place.line, height - 1))

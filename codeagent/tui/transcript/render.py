@@ -118,7 +118,8 @@ def draw_thoughts(block: Thoughts, body: list[Line], look: Look) -> Drawn:
     while body and not body[-1].text:
         body = body[:-1]
     return Drawn(
-        [line([(f"{'▾' if body else '▸'} {words}", look.palette.thinking)]), *body], [Spot(0, 0)]
+        [line([(f"{'▾' if body else '▸'} {words}", look.palette.talk.thinking)]), *body],
+        [Spot(0, 0)],
     )
 
 
@@ -243,24 +244,27 @@ def _prompt(block: PromptBlock, look: Look) -> Drawn:
     first = "" if own_row else f"{speaker}    "
     text = block.text.rstrip("\n")
     said = text if look.detail == "full" else text[: 2 * _LONG_PROMPT * look.width]
-    found = paragraph(said, look.width, palette.text, first=first, gutter_style=palette.user)
-    drawn = Drawn(found, margin=Segment("▌ ", palette.user))
+    found = paragraph(said, look.width, palette.text, first=first, gutter_style=palette.talk.user)
+    drawn = Drawn(found, margin=Segment("▌ ", palette.talk.user))
     if look.detail != "full" and len(found) > _LONG_PROMPT:
         more = f"… {counted(len(text), 'character')} in all (click to expand)"
         found[PROMPT_ROWS:] = [line([(more, palette.muted)])]
         drawn.spots.append(Spot(PROMPT_ROWS + own_row, PROMPT_ROWS + own_row))
     if own_row:
-        found[:1] = [line([], gutter=Segment(speaker, palette.user)), replace(found[0], joins="")]
+        found[:1] = [
+            line([], gutter=Segment(speaker, palette.talk.user)),
+            replace(found[0], joins=""),
+        ]
     return drawn
 
 
 def _thoughts(block: Thoughts, look: Look) -> Drawn:
     body: list[Line] = []
     if look.detail == "full":
-        body = paragraph(block.text, look.width, look.palette.thinking, first=THOUGHTS_GUTTER)
+        body = paragraph(block.text, look.width, look.palette.talk.thinking, first=THOUGHTS_GUTTER)
     elif block.open and look.detail == "normal":
         recent = block.pieces.last((_OPEN_THOUGHTS_ROWS + 1) * look.width).rstrip()
-        body = paragraph(recent, look.width, look.palette.thinking, first=THOUGHTS_GUTTER)[
+        body = paragraph(recent, look.width, look.palette.talk.thinking, first=THOUGHTS_GUTTER)[
             -_OPEN_THOUGHTS_ROWS:
         ]
     return draw_thoughts(block, body, look)
@@ -331,7 +335,8 @@ def _command(block: CommandBlock, look: Look) -> Drawn:
     words = "you ran" if block.card.state in ENDED else "you are running"
     header = f"{words} a command" + ("" if block.shared else ", not shown to the model")
     drawn = Drawn(
-        paragraph(header, look.width, look.palette.muted), margin=Segment("▌ ", look.palette.user)
+        paragraph(header, look.width, look.palette.muted),
+        margin=Segment("▌ ", look.palette.talk.user),
     )
     drawn.add(draw_cards([block.card], look, "", own=True))
     return drawn

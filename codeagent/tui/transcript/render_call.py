@@ -4,10 +4,9 @@ changed."""
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import replace
 from functools import lru_cache
-from typing import Literal, assert_never
+from typing import assert_never
 
 from rich.segment import Segment
-from rich.style import Style
 
 from codeagent.core.dataclass import dataclass
 from codeagent.core.display import (
@@ -35,6 +34,7 @@ from codeagent.tui.rendering.lines import (
 )
 from codeagent.tui.rendering.markdown import render_markdown
 from codeagent.tui.rendering.output_buffer import OutputBuffer
+from codeagent.tui.rendering.palette import StyleName
 from codeagent.tui.transcript.blocks import ENDED, CallCard, CallState, ChildView
 from codeagent.tui.transcript.layout import Drawn, Look, Spot
 from codeagent.tui.transcript.spelling import counted, duration, whole
@@ -57,7 +57,7 @@ _ROOMY_NAME = 40
 """The longest name where targets and notes leave the room."""
 _LONGEST_NOTE = 40
 _SHORTEST_TARGET = 8
-_STATES: dict[CallState, tuple[str, str, str]] = {
+_STATES: dict[CallState, tuple[str, StyleName, str]] = {
     "planned": ("○", "muted", "planned"),
     "asking": ("●", "warning", "waiting for you"),
     "running": ("●", "running", "running"),
@@ -78,8 +78,7 @@ went."""
 @dataclass(frozen=True)
 class StyledText:
     text: str
-    style: Literal["text", "muted", "error"] = "text"
-    """The name of a style of the palette."""
+    style: StyleName = "text"
 
 
 def draw_cards(
@@ -168,7 +167,7 @@ def _columns(cards: Sequence[CallCard], look: Look) -> tuple[int, int]:
 def _headline(card: CallCard, columns: tuple[int, int], look: Look) -> Line:
     palette = look.palette
     mark, style_name, _ = _STATES[card.state]
-    style: Style = getattr(palette, style_name)
+    style = palette.named(style_name)
     names, targets = columns
     name = cut_middle(flat(card.name), names)
     target = cut_end(flat(card.target), targets)
@@ -249,7 +248,7 @@ def _everything(card: CallCard, look: Look) -> Drawn:
 
 
 def _said(card: CallCard, look: Look) -> list[Line]:
-    return paragraph(card.said, look.width, look.palette.user) if card.said else []
+    return paragraph(card.said, look.width, look.palette.talk.user) if card.said else []
 
 
 def _error(card: CallCard, look: Look) -> list[Line]:
@@ -268,8 +267,7 @@ def _shown(block: DisplayBlock, look: Look) -> list[Line]:
             return []
         case _:
             said = (
-                (said.text.rstrip("\n"), getattr(palette, said.style))
-                for said in text_of_block(block)
+                (said.text.rstrip("\n"), palette.named(said.style)) for said in text_of_block(block)
             )
             return [row for text, style in said for row in paragraph(text, width, style)]
 

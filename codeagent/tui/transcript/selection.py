@@ -9,7 +9,7 @@ from textual.strip import Strip
 from codeagent.core.dataclass import dataclass
 from codeagent.tui.rendering.lines import Line
 from codeagent.tui.transcript.blocks import PromptBlock
-from codeagent.tui.transcript.layout import BlockPlace, Spot
+from codeagent.tui.transcript.layout import BlockRow, Spot
 from codeagent.tui.transcript.sheet import Sheet
 
 
@@ -79,11 +79,11 @@ def selected_text(sheet: Sheet, selection: Selection) -> str:
     """Return the selected text, drawn or not: without gutters, and with wrapped rows as one
     line."""
     count = len(sheet.document.blocks)
-    first = 0 if selection.start is None else BlockPlace.decoded(selection.start.y).index
+    first = 0 if selection.start is None else BlockRow.decoded(selection.start.y).index
     last = (
         count - 1
         if selection.end is None
-        else min(count - 1, BlockPlace.decoded(selection.end.y).index)
+        else min(count - 1, BlockRow.decoded(selection.end.y).index)
     )
     parts: list[str] = []
     for index in range(first, last + 1):
@@ -91,7 +91,7 @@ def selected_text(sheet: Sheet, selection: Selection) -> str:
         above = sheet.gap(index) if lines else 0
         rows = [Line(Strip.blank(0))] * above + lines
         for number, line in enumerate(rows):
-            span = selection.get_span(BlockPlace(index, number).encoded)
+            span = selection.get_span(BlockRow(index, number).encoded)
             if span is None:
                 continue
             start, end = max(0, span[0]), None if span[1] == -1 else max(0, span[1])

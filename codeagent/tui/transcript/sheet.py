@@ -19,7 +19,7 @@ from codeagent.tui.transcript.blocks import (
     Thoughts,
 )
 from codeagent.tui.transcript.document import BlockSplice, Document
-from codeagent.tui.transcript.layout import MARGIN, BlockPlace, Drawn, Layout, Look
+from codeagent.tui.transcript.layout import MARGIN, BlockRow, Drawn, Layout, Look
 from codeagent.tui.transcript.render import (
     THOUGHTS_GUTTER,
     draw,
@@ -55,7 +55,7 @@ class _Growth:
 class Anchor:
     """What stays at the top of the view, whatever happens above it."""
 
-    place: BlockPlace
+    place: BlockRow
     characters: int | None = None
     """How much of the block's text is above, if the width changed since the user scrolled: its rows
     differ then, its text does not."""
@@ -204,21 +204,21 @@ class Sheet:
         blocks = self.document.blocks
         return gap(blocks[index - 1] if index else None, blocks[index])
 
-    def above(self, place: BlockPlace, rows: int) -> BlockPlace:
+    def above(self, place: BlockRow, rows: int) -> BlockRow:
         """Return the place exactly that many rows further up; what is in between is drawn."""
         index, line = place.index, place.line - rows
         while line < 0 and index > 0:
             index -= 1
             self.drawn(index)
             line += self.layout.height(index)
-        return BlockPlace(index, max(0, line))
+        return BlockRow(index, max(0, line))
 
     def seen(self, index: int) -> Drawn:
         """Return the rows of a block as they were last drawn, for painting; changes since then wait
         for `absorb`."""
         return self._kept.get(index) or self.drawn(index)
 
-    def line(self, place: BlockPlace) -> Line | None:
+    def line(self, place: BlockRow) -> Line | None:
         """Return the line at a place of the layout; None for the blank rows above a block."""
         line = place.line - self.gap(place.index)
         lines = self.seen(place.index).lines
@@ -252,7 +252,7 @@ class Sheet:
                 return True
         return False
 
-    def _placed(self, anchor: Anchor) -> BlockPlace:
+    def _placed(self, anchor: Anchor) -> BlockRow:
         if anchor.characters is None:
             return anchor.place
         index, above = anchor.place.index, self.gap(anchor.place.index)
@@ -263,8 +263,8 @@ class Sheet:
         for number, line in enumerate(lines):
             rest -= _length(line)
             if rest < 0:
-                return BlockPlace(index, number + above)
-        return BlockPlace(index, max(0, len(lines) - 1) + above)
+                return BlockRow(index, number + above)
+        return BlockRow(index, max(0, len(lines) - 1) + above)
 
     def _drawn_answer(self, block: AnswerBlock, look: Look) -> Drawn:
         pieces, growth = block.pieces, self._answers.get(block.key)
@@ -292,7 +292,7 @@ class Sheet:
     def _drawn_thoughts(self, block: Thoughts, look: Look) -> Drawn:
         if block.key not in self._thoughts:
             self._thoughts[block.key] = GrowingText(
-                look.width, look.palette.thinking, THOUGHTS_GUTTER
+                look.width, look.palette.talk.thinking, THOUGHTS_GUTTER
             )
         text = self._thoughts[block.key]
         text.append(block.pieces.since(text.length))

@@ -18,7 +18,7 @@ from textual.widget import Widget
 from codeagent.tui.rendering.lines import Line
 from codeagent.tui.rendering.palette import palette_of
 from codeagent.tui.transcript.document import BlockSplice, Document
-from codeagent.tui.transcript.layout import BLANK, MARGIN, BlockPlace
+from codeagent.tui.transcript.layout import BLANK, MARGIN, BlockRow
 from codeagent.tui.transcript.render import runs
 from codeagent.tui.transcript.sheet import Anchor, Sheet
 
@@ -129,7 +129,7 @@ class SheetView(ScrollView):
         """Scroll a row to the top of the view; if that shows the end, follow it from now on."""
         self._hold(self.sheet.layout.at(row))
 
-    def _hold(self, place: BlockPlace) -> None:
+    def _hold(self, place: BlockRow) -> None:
         at_end = self.sheet.layout.row(place) >= self.sheet.layout.total - self._window.height
         self.held_at = None if at_end else Anchor(place)
         self._to_top = False
@@ -152,7 +152,7 @@ class SheetView(ScrollView):
         """Scroll as far as needed to show a row of a block (not counting the gap above)."""
         height, layout = self._window.height, self.sheet.layout
         self.sheet.drawn(index)
-        place = BlockPlace(index, row + self.sheet.gap(index))
+        place = BlockRow(index, row + self.sheet.gap(index))
         # Blocks that come into view may differ from their estimated height, so the first try may
         # miss.
         for _ in range(_TRIES):
@@ -161,7 +161,7 @@ class SheetView(ScrollView):
                 return
             self.go_to_row(max(0, wanted - height // 3))
 
-    def place_at(self, y: int) -> BlockPlace | None:
+    def place_at(self, y: int) -> BlockRow | None:
         """Return the place at a row of the view; None below the end."""
         row = self.scroll_offset.y + y
         return self.sheet.layout.at(row) if row < self.sheet.layout.total else None
@@ -174,11 +174,11 @@ class SheetView(ScrollView):
             and x >= self._window.width - len(self._marker())
         )
 
-    def margin(self, place: BlockPlace, usual: Segment) -> Segment:
+    def margin(self, place: BlockRow, usual: Segment) -> Segment:
         """Return the margin to the left of a row."""
         return usual
 
-    def styled(self, line: Line, place: BlockPlace) -> Strip:
+    def styled(self, line: Line, place: BlockRow) -> Strip:
         """Return the strip of a row, or the line's own strip if there is nothing to add."""
         return line.strip
 
@@ -210,14 +210,14 @@ class SheetView(ScrollView):
         top, above = None if self.held_at is None else self.held_at.place, 0
         if top is not None and splice.first == top.index < splice.stop:
             # Blocks are inserted in its place: hold on to the block below.
-            below = BlockPlace(top.index + 1, 0)
+            below = BlockRow(top.index + 1, 0)
             top, above = (
                 below,
                 layout.row(below) - layout.row(top) if below.index < len(layout) else 0,
             )
         self.sheet.splice(splice)
         if self._to_top:
-            self.held_at = Anchor(BlockPlace(0, 0))
+            self.held_at = Anchor(BlockRow(0, 0))
         elif self.held_at is not None and top is not None:
             place = replace(top, index=min(splice.place(top.index), len(blocks) - 1))
             self.held_at = replace(self.held_at, place=self.sheet.above(place, above))
@@ -274,10 +274,10 @@ class SheetView(ScrollView):
             strip = self._with_marker(strip)
         if self._painting:
             return strip
-        where = place or BlockPlace(len(layout), self.scroll_offset.y + y - layout.total)
+        where = place or BlockRow(len(layout), self.scroll_offset.y + y - layout.total)
         return strip.apply_offsets(-MARGIN - (0 if line is None else line.start), where.encoded)
 
-    def _row(self, line: Line, place: BlockPlace) -> Strip:
+    def _row(self, line: Line, place: BlockRow) -> Strip:
         """Return a row of a block; the strips of most rows are cached with the block."""
         drawn = self.sheet.seen(place.index)
         margin, body = self.margin(place, drawn.margin), self.styled(line, place)
@@ -318,7 +318,8 @@ class SheetView(ScrollView):
 
     def _scroll_update(self, virtual_size: Size) -> None:
         """Bring the scroll position within bounds, which is not the user's scrolling."""
-        placing, self._placing = self._placing, True
+        placing = self._placing
+        self._placing = True
         super()._scroll_update(virtual_size)
         self._placing = placing
 
@@ -363,7 +364,8 @@ class SheetView(ScrollView):
 
     def _refresh_damaged(self, top: int, *, everything: bool, to_end: bool) -> None:
         """Refresh the damaged rows; `to_end`: everything below the damage moved."""
-        damage, self.sheet.damage = self.sheet.damage, {}
+        damage = self.sheet.damage
+        self.sheet.damage = {}
         if everything:
             return
         layout, height = self.sheet.layout, self._window.height

@@ -13,10 +13,10 @@ from textual.strip import Strip
 
 from codeagent.core.dataclass import dataclass
 from codeagent.tui.bindings import bindings
-from codeagent.tui.rendering.lines import Line, restyled
+from codeagent.tui.rendering.lines import Line, restyled, selected
 from codeagent.tui.transcript.blocks import Detail
 from codeagent.tui.transcript.document import BlockSplice
-from codeagent.tui.transcript.layout import BlockPlace
+from codeagent.tui.transcript.layout import BlockRow
 from codeagent.tui.transcript.render import printed, toggled
 from codeagent.tui.transcript.search import FoundMatches, wording
 from codeagent.tui.transcript.selection import (
@@ -131,7 +131,7 @@ class TranscriptView(SheetView, can_focus=True):
             self.screen.selections = {self: Selection(*(_moved(end, splice) for end in selection))}
         super().follow(splice)
 
-    def margin(self, place: BlockPlace, usual: Segment) -> Segment:
+    def margin(self, place: BlockRow, usual: Segment) -> Segment:
         stop = self._cursor if self.has_focus else None
         if stop is not None and stop.index == place.index:
             first, last = rows_of(self.sheet, stop)
@@ -139,14 +139,11 @@ class TranscriptView(SheetView, can_focus=True):
                 return Segment(_CURSOR, self.sheet.palette.accent)
         return usual
 
-    def styled(self, line: Line, place: BlockPlace) -> Strip:
-        marked = self._marked(line, place)
-        selection = self.text_selection
-        span = None if selection is None else selection.get_span(place.encoded)
-        if span is None or not line.text:
-            return marked.strip
-        end = len(line.text) if span[1] == -1 else max(0, span[1])
-        return restyled(marked, max(0, span[0]), end, self.sheet.palette.selection).strip
+    def styled(self, line: Line, place: BlockRow) -> Strip:
+        if not line.text:
+            return line.strip
+        style, marked = self.sheet.palette.marks.selection, self._marked(line, place)
+        return selected(marked, self.text_selection, place.encoded, style).strip
 
     def on_mouse_down(self, event: MouseDown) -> None:
         self._pressed = (event.x, event.y)
@@ -154,7 +151,8 @@ class TranscriptView(SheetView, can_focus=True):
     def on_click(self, event: Click) -> None:
         """Act on a click that did not select; a second click selects a word, a third the block."""
         event.prevent_default()
-        pressed, self._pressed = self._pressed, None
+        pressed = self._pressed
+        self._pressed = None
         if pressed != (event.x, event.y):
             return
         place = self.place_at(event.y)
@@ -211,7 +209,7 @@ class TranscriptView(SheetView, can_focus=True):
         working = call_id and self.document.running_child(call_id)
         self.post_message(self.StopAgent(call_id) if working else self.Left())
 
-    def _act(self, place: BlockPlace) -> None:
+    def _act(self, place: BlockRow) -> None:
         """Open or fold for a click on a headline or an offer of more; elsewhere do nothing."""
         row = place.line - self.sheet.gap(place.index)
         spot = spot_at(self.sheet, place.index, row)
@@ -257,8 +255,8 @@ class TranscriptView(SheetView, can_focus=True):
         if whole:
             last = self.sheet.layout.height(place.index)
             ends = (
-                Offset(0, BlockPlace(place.index, 0).encoded),
-                Offset(0, BlockPlace(place.index, last).encoded),
+                Offset(0, BlockRow(place.index, 0).encoded),
+                Offset(0, BlockRow(place.index, last).encoded),
             )
         else:
             words = (
@@ -295,7 +293,7 @@ class TranscriptView(SheetView, can_focus=True):
         self.reveal(index, rows[0])
         self.refresh()
 
-    def _marked(self, line: Line, place: BlockPlace) -> Line:
+    def _marked(self, line: Line, place: BlockRow) -> Line:
         """Return the line with its matches marked; the current one stands out."""
         finding = self._finding
         if finding is None or not line.text:
@@ -304,7 +302,7 @@ class TranscriptView(SheetView, can_focus=True):
         current, palette = finding.current, self.sheet.palette
         for span in finding.spans(place.index, self.sheet.seen(place.index).lines).get(row, ()):
             here = current is not None and (current.index, current.nth) == (place.index, span.nth)
-            style = palette.match + palette.selection if here else palette.match
+            style = palette.marks.match + palette.marks.selection if here else palette.marks.match
             line = restyled(line, span.start, span.end, style)
         return line
 
@@ -313,5 +311,5 @@ def _moved(end: Offset | None, splice: BlockSplice) -> Offset | None:
     """Return where an end of a selection is after the splice."""
     if end is None:
         return None
-    place = BlockPlace.decoded(end.y)
+    place = BlockRow.decoded(end.y)
     return Offset(end.x, replace(place, index=splice.place(place.index)).encoded)

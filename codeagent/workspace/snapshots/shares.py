@@ -7,7 +7,7 @@ from itertools import pairwise
 from typing import Literal, NamedTuple
 
 from codeagent.core.changes import content_name
-from codeagent.core.checkpoints import Node, NodeKind, Theirs
+from codeagent.core.checkpoints import Node, NodeKind, OthersChanges
 from codeagent.core.errors import CheckpointError
 from codeagent.workspace.snapshots.index import FileState
 from codeagent.workspace.snapshots.moments import Landing, Moment, Record
@@ -80,7 +80,7 @@ class Shares:
             ran or worked or any(self._lander(landing) == "theirs" for landing in record.landings)
         )
 
-    def theirs(self, target: str, present: str) -> Theirs:
+    def theirs(self, target: str, present: str) -> OthersChanges:
         """Return what of the differences between the two is not for this conversation to take back.
 
         Raises CheckpointError.
@@ -101,7 +101,7 @@ class Shares:
                     merged[step.path] = self._without_mine(of_file, step.after)
                 except _Refused as reason:
                     refused[step.path] = str(reason)
-        return Theirs(frozenset(kept), merged, refused)
+        return OthersChanges(frozenset(kept), merged, refused)
 
     def _turns(self, present: str) -> dict[str, list[FileTurn]]:
         """Return the changes of every file, in order."""

@@ -4,7 +4,7 @@ take."""
 import os
 from pathlib import Path
 
-from codeagent.agent.compaction.facts import FileFacts
+from codeagent.agent.compaction.known_files import KnownFiles
 from codeagent.changes.diff import diff_block
 from codeagent.session.fold import ToolDetails
 from codeagent.tools.edit.reads import ReadTracker
@@ -25,6 +25,6 @@ def test_a_file_that_was_read_and_changed_is_one_line(
     workspace = LocalWorkspace(tmp_path)
     wrote = ReadTracker(workspace).wrote(path, b"new\n", ((1, 1),), whole=True)
     changed = (diff_block(path, "old\n", "new\n").path,)
-    facts = FileFacts(workspace, [ToolDetails("write", wrote, "call_1", changed)])
+    facts = KnownFiles(workspace, [ToolDetails("write", wrote, "call_1", changed)])
     assert facts.lines() == (f"{told}: changed by you, unchanged since",)
     workspace.close()

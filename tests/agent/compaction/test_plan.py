@@ -7,7 +7,7 @@ from codeagent.agent.compaction.plan import (
     LARGE,
     CompactionPlan,
     GrowingLength,
-    KeptFacts,
+    SummaryContext,
     TokenGauge,
     length_of,
     make_cut,
@@ -74,7 +74,7 @@ def event_by(plan: CompactionPlan, messages: list[Message], summary: str) -> Con
     return ContextCompacted(
         cause="window",
         tail=plan.tail,
-        note=note_of(KeptFacts(), summary) if plan.tail < len(messages) else "",
+        note=note_of(SummaryContext(), summary) if plan.tail < len(messages) else "",
         pins=(),
         summary=summary,
         pruned=tuple(
@@ -229,7 +229,9 @@ def test_there_is_nothing_to_leave_out_of_the_users_own_messages() -> None:
 
 
 def test_the_note_lists_what_stays_word_for_word_each_on_one_quoted_line() -> None:
-    facts = KeptFacts(("[>] fix b.py",), ("which port?", "why?"), ("a.py: read, unchanged since",))
+    facts = SummaryContext(
+        ("[>] fix b.py",), ("which port?", "why?"), ("a.py: read, unchanged since",)
+    )
     note = note_of(facts, "# Done\n- all of it")
     lines = [line for line in note.split("\n") if line.startswith("> ")]
     assert lines == [

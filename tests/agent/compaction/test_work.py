@@ -168,7 +168,7 @@ async def test_a_conversation_that_fills_four_fifths_of_the_window_is_compacted_
 
 
 async def test_a_tool_recalls_a_result_only_until_it_is_summarized() -> None:
-    recalling = Using(lambda ctx: ctx.recall("call_1"))
+    recalling = Using(lambda ctx: ctx.caller.recall("call_1"))
     turns = (*shows(1), Turn("", (USE,)), *shows(11), Turn("", (USE,)))
     s, _ = begin(*turns, more=(Show(), recalling))
     await run(s)
@@ -736,7 +736,7 @@ async def test_pins_are_told_at_once_and_kept_word_for_word_through_every_compac
     s.act(Unpin(2))
     await run(s)
     assert "pinned this, so keep to it: never touch a.py" in text_in(model.requests[0])
-    assert fold(s.journal.events).pins == ("never touch a.py",)
+    assert fold(s.journal.events).compactions.pins == ("never touch a.py",)
     for _ in range(2):
         s.act(Compact())
         await settle(s)

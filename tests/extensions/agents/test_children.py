@@ -8,6 +8,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from codeagent.agent.calls import PreparedCall
 from codeagent.agent.hooks.hook import Deny, Hook, Hooks
 from codeagent.agent.limits import Limits
 from codeagent.agent.permissions import NarrowedPermissions
@@ -310,14 +311,15 @@ async def test_in_a_worktree_only_the_built_in_tools_for_files_ask_nothing(tmp_p
 
     agent, workspace = scene().agent, LocalWorkspace(tmp_path)
     apart = NarrowedPermissions(
-        agent._environment, agent._emitter, agent._context.permissions, None, apart=True
+        agent._environment, agent.emitter, agent._context.permissions, None, apart=True
     )
     write = Write(workspace, ReadTracker(workspace))
-    asked = [(write, WriteArgs(path="a.txt", content="")), (Elsewhere(), Do(what="ok"))]
-    assert [apart.judge(tool, args, confined=False).permission for tool, args in asked] == [
-        "auto",
-        "prompt",
-    ]
+    call = ToolCall(id="c", name="any", arguments="")
+    asked = (
+        PreparedCall(call, write, WriteArgs(path="a.txt", content="")),
+        PreparedCall(call, Elsewhere(), Do(what="ok")),
+    )
+    assert [apart.judge(each).permission for each in asked] == ["auto", "prompt"]
 
 
 async def test_hooks_judge_the_calls_of_a_child_but_not_its_task() -> None:

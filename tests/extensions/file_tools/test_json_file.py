@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from codeagent.core.errors import MissingPath
+from codeagent.core.errors import MissingPath, WorkspaceError
 from codeagent.core.json_types import JsonValue
 from codeagent.core.tool import Failed, InvalidArgs, NotFound
 from codeagent.extensions.file_tools.json_text import JsonText, parse_place
@@ -170,7 +170,7 @@ async def test_what_is_large_is_listed_in_pages(box: ExtraBox) -> None:
 async def test_a_link_to_a_file_of_secrets_is_not_read(box: ExtraBox) -> None:
     put(box.root, "credentials.json", "{}")
     (box.root / "harmless.json").symlink_to("credentials.json")
-    with pytest.raises(Failed, match=r"ask for credentials\.json by its own name"):
+    with pytest.raises(WorkspaceError, match=r"ask for credentials\.json by its own name"):
         await box.call("json_read", path="harmless.json")
 
 

@@ -246,11 +246,11 @@ def add(tar: tarfile.TarFile, root: Path, name: str, data: bytes) -> None:
 
 def made(engine: Engine, tag: str) -> tuple[dict[str, Any], dict[str, tuple[Any, ...]]]:
     """The configuration and the files of an image."""
-    config: dict[str, Any] = engine.call(lambda api: api.inspect_image(tag))["Config"]
+    config: dict[str, Any] = engine.call("GET", f"/images/{tag}/json")["Config"]
     config["Labels"] = {
         name: value for name, value in (config["Labels"] or {}).items() if "codeagent" not in name
     }
-    author = engine.call(lambda api: api.inspect_image(tag))["Author"]
+    author = engine.call("GET", f"/images/{tag}/json")["Author"]
     container = engine.call_library(lambda api: api.create_container(tag, ["x"]))["Id"]
     try:
         packed = io.BytesIO(b"".join(engine.call_library(lambda api: api.export(container))))

@@ -10,8 +10,7 @@ from codeagent.app.images import accepted_image, image_source
 from codeagent.app.sandbox import docker_sandbox
 from codeagent.commands.doctor import of_extensions
 from codeagent.config.extensions import actions_of, all_extensions
-from codeagent.config.local_environment import LocalEnvironment
-from codeagent.config.paths import user_config_file
+from codeagent.config.local_environment import LocalEnvironment, user_config_file
 from codeagent.config.settings import ExtensionSettings, SandboxSettings, Settings
 from codeagent.core.errors import SandboxUnavailable
 from codeagent.extensions.images.plan import RepositoryImages

@@ -9,7 +9,7 @@ from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
-from codeagent.core.ports import Asker
+from codeagent.core.approval_events import Asker
 from codeagent.core.tool import Tool, ToolContext, ToolError, ToolResult
 from codeagent.extensions.mcp.config import ServerConfig
 from codeagent.extensions.mcp.host import ServerHost

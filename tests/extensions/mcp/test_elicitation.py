@@ -7,10 +7,10 @@ from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
+from codeagent.core.approval_events import Reply
 from codeagent.core.cancel import CancelToken
 from codeagent.core.display import FormField, QuestionBlock
 from codeagent.core.forms import takes
-from codeagent.core.ports import Reply
 from codeagent.core.sanitize import visible
 from codeagent.extensions.mcp.elicitation import Reaction, ask_for_server
 from codeagent.workspace.files import LocalWorkspace

@@ -26,7 +26,7 @@ from tests.extensions.mcp.authorized import Authority, authorized_server
 
 
 class MemoryStore:
-    """A `extensions.mcp.config.SecretStore`."""
+    """Stands in for a `config.keys.KeyStore`."""
 
     def __init__(self) -> None:
         self.kept: dict[str, str] = {}
@@ -103,9 +103,10 @@ async def log_in(
     opened: list[str] = []
     tasks: set[asyncio.Task[None]] = set()
     async with Callback(0 if config.client is None else config.client.port) as callback:
-        login = await begin_login(config, store, redactor.learn, browser(opened, tasks), callback)
+        show = browser(opened, tasks)
+        auth, login = await begin_login(config, store, redactor.learn, show, callback)
         try:
-            async with reached(config, login.auth) as client:
+            async with reached(config, auth) as client:
                 assert (await client.list_tools()).tools[0].name == "whoami"
         finally:
             await asyncio.wait(tasks)
@@ -249,10 +250,10 @@ async def test_only_an_address_of_the_web_is_ever_shown(url: str, store: MemoryS
     shown: list[str] = []
     async with Callback() as callback:
         config = ServerConfig("one", url="https://x/mcp")
-        login = await begin_login(config, store, lambda name, value: None, shown.append, callback)
-        assert login.auth.context.redirect_handler is not None
+        auth, _ = await begin_login(config, store, lambda name, value: None, shown.append, callback)
+        assert auth.context.redirect_handler is not None
         with pytest.raises(Exception, match="not a web address"):
-            await login.auth.context.redirect_handler(url)
+            await auth.context.redirect_handler(url)
     assert shown == []
 
 

@@ -27,18 +27,15 @@ class Server:
     asked: list[tuple[str, dict[str, str]]] = field(default_factory=list)
     listed: Sequence[Mapping[str, Any]] = ()
 
-    async def read_resource(self, uri: str) -> Mapping[str, Any]:
-        self.asked.append((uri, {}))
-        return {"contents": [{"uri": uri, "text": self.text}]}
+    async def pages(self, kind: str) -> Sequence[Mapping[str, Any]]:
+        return [REVIEW, *self.listed] if kind == "prompts" else self.listed
 
-    async def resources(self) -> Sequence[Mapping[str, Any]]:
-        return self.listed
-
-    async def prompts(self) -> Sequence[Mapping[str, Any]]:
-        return [REVIEW, *self.listed]
-
-    async def get_prompt(self, name: str, arguments: Mapping[str, str]) -> Mapping[str, Any]:
-        self.asked.append((name, dict(arguments)))
+    async def request(self, method: str, params: Mapping[str, Any]) -> Mapping[str, Any]:
+        if method == "resources/read":
+            self.asked.append((params["uri"], {}))
+            return {"contents": [{"uri": params["uri"], "text": self.text}]}
+        assert method == "prompts/get"
+        self.asked.append((params["name"], dict(params["arguments"])))
         said = {"type": "text", "text": self.text}
         return {
             "messages": [{"role": "user", "content": said}, {"role": "assistant", "content": said}]
@@ -137,7 +134,7 @@ async def test_a_prompt_with_arguments_that_are_none_is_asked_for_without_any(li
 
 async def test_messages_that_are_none_are_left_out() -> None:
     class Odd(Server):
-        async def get_prompt(self, name: str, arguments: Mapping[str, str]) -> Mapping[str, Any]:
+        async def request(self, method: str, params: Mapping[str, Any]) -> Mapping[str, Any]:
             return {
                 "messages": [
                     "x",

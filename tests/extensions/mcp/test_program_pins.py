@@ -11,10 +11,10 @@ from pathlib import Path
 import pytest
 
 from codeagent.core.errors import SandboxUnavailable
-from codeagent.extensions.mcp import program_files as bounds
 from codeagent.extensions.mcp.config import ServerConfig
 from codeagent.extensions.mcp.pins import FILES
-from codeagent.extensions.mcp.program_files import program_files
+from codeagent.workspace import programs as bounds
+from codeagent.workspace.programs import program_files
 from tests.extensions.mcp.setting import HOSTILE, Setting, answer_of, serving
 from tests.fakes import put
 
@@ -170,7 +170,7 @@ async def test_prompts_and_resources_of_a_server_whose_program_changed_are_not_r
     async with agreed(program) as setting:
         (program.parent / "beside.py").write_text("WORD = 'two'\n")
         with pytest.raises(Exception, match="was not called: its program"):
-            await setting.source.read_resource("x:y")
+            await setting.source.request("resources/read", {"uri": "x:y"})
 
 
 async def test_a_file_that_was_written_again_as_it_was_changes_nothing(program: Path) -> None:

@@ -9,8 +9,7 @@ from codeagent import cli
 from codeagent.app.describe import describe_tools
 from codeagent.commands.doctor import of_extensions
 from codeagent.config.extensions import all_extensions
-from codeagent.config.local_environment import LocalEnvironment
-from codeagent.config.paths import user_config_file
+from codeagent.config.local_environment import LocalEnvironment, user_config_file
 from codeagent.config.settings import ExtensionSettings, Settings
 
 OFF = Settings(extensions=ExtensionSettings(off=("mcp",)))

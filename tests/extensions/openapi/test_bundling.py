@@ -101,6 +101,7 @@ def test_a_path_can_be_a_file_of_its_own(tmp_path: Path) -> None:
         "..\\outside.yaml",
         "missing.yaml",
         "link.yaml",
+        "hidden.yaml",
         "pipe",
         "folder",
         "inside.yaml#anchor",
@@ -114,6 +115,8 @@ def test_a_reference_to_anything_else_is_not_read_and_stops_only_its_operation(
     path = write(folder, {"api.json": document(reference), "inside.yaml": "{}", "folder/x": ""})
     (tmp_path / "outside.yaml").write_text("type: string")
     (folder / "link.yaml").symlink_to("../outside.yaml")
+    (folder / ".env").write_text("type: string")
+    (folder / "hidden.yaml").symlink_to(".env")
     os.mkfifo(folder / "pipe")
     with pytest.raises(BadDocument, match=r"another document, .*; put it beside a local file"):
         body_of(path)

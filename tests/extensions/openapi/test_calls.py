@@ -29,7 +29,7 @@ from codeagent.core.tool import (
 from codeagent.extensions.openapi.document import ApiDocument
 from codeagent.extensions.openapi.source import DocumentOptions, OpenApiSource
 from codeagent.net.web.client import LARGEST_REQUEST, WebClient
-from codeagent.net.web.secrets import SecretBook
+from codeagent.net.web.secrets import BoundSecrets
 from codeagent.tools.arguments import parse_arguments
 from codeagent.workspace.files import LocalWorkspace
 from tests.extensions.openapi.serving_api import Api, serving_api
@@ -88,7 +88,7 @@ async def opened(
     document: ApiDocument, place: str, workspace: LocalWorkspace, **options: Any
 ) -> Calls:
     given = {"hosts": (place,), "server": f"http://{place}/", **options}
-    secrets = SecretBook(dict.fromkeys(SECRETS, (place,)), SECRETS.get, Redactor({}))
+    secrets = BoundSecrets(dict.fromkeys(SECRETS, (place,)), SECRETS.get, Redactor({}))
     source = OpenApiSource(
         DocumentOptions("echo", **given), lambda: document, WebClient({}, [place]), secrets
     )
@@ -439,7 +439,7 @@ async def test_a_pinned_host_must_be_public_unless_the_user_says_otherwise(tmp_p
     document = ApiDocument({"openapi": "3.0.0", "paths": {"/a": {"get": {}}}})
     options = DocumentOptions("echo", ("127.0.0.1",), server="http://127.0.0.1/")
     source = OpenApiSource(
-        options, lambda: document, WebClient({}), SecretBook({}, SECRETS.get, Redactor({}))
+        options, lambda: document, WebClient({}), BoundSecrets({}, SECRETS.get, Redactor({}))
     )
     await source.start(lambda: None)
     with pytest.raises(Denied, match="not public"):

@@ -5,7 +5,7 @@ from pathlib import Path
 import pytest
 
 from codeagent import cli
-from codeagent.config.paths import config_dir, user_config_file
+from codeagent.config.local_environment import config_dir, user_config_file
 from codeagent.extensions.openapi.added import DocumentFiles, DocumentRecord
 
 

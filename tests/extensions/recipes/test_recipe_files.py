@@ -10,8 +10,8 @@ from hypothesis import strategies as st
 
 from codeagent.core.errors import ConfigError
 from codeagent.core.recipes import RecipeInput, RecipeStep, StepLimits, find_recipe, require_trust
-from codeagent.extensions.recipes.book import RecipeFolders, recipe_folders
 from codeagent.extensions.recipes.reading import LoadedRecipe, load_recipe
+from codeagent.extensions.recipes.recipe_folders import RecipeFolders, recipe_folders
 from codeagent.tools.folders import ToolFile
 from tests.table import for_each
 
@@ -232,7 +232,7 @@ def test_a_misspelt_key_of_a_command_of_another_program_is_pointed_out() -> None
 
 
 class Trusting:
-    """A TrustBook in memory."""
+    """A TrustRecord in memory."""
 
     def __init__(self) -> None:
         self.trusted = ""

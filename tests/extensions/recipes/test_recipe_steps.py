@@ -25,7 +25,7 @@ from codeagent.core.notices import RecipeStepBegun, RecipeStopped
 from codeagent.core.policy import Mode, Policy
 from codeagent.core.recipes import Recipe, RecipeInput, RecipeStep, StepLimits
 from codeagent.extensions.recipes import EXTENSION
-from codeagent.session.fold import fold
+from codeagent.session.fold import fold, last_mode
 from tests.agent import doubles
 from tests.agent.doubles import USE, Scene, Turn, TurnsModel, Using, do, of
 from tests.agent.reaching import reaching_sandbox
@@ -213,7 +213,7 @@ async def test_the_mode_of_a_step_is_not_that_of_the_session_even_if_the_log_bre
     s = scene(Turn("planned"), Turn("", (do("ok", "asking"),)), Turn("fine"), policy=Policy("ask"))
     events = await run(s, act(RecipeStep("a", "x", mode="auto"), own=True))
     cut = next(at for at, event in enumerate(events) if isinstance(event, TurnStarted))
-    assert fold(events[:cut]).mode == fold(events).mode == "ask"
+    assert last_mode(events[:cut]) == last_mode(events) == "ask"
     assert [event.approval for event in of(await s.run(), ToolResultAdded)] == ["user"]
 
 

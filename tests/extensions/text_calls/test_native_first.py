@@ -18,8 +18,8 @@ from codeagent.extensions.text_calls.native_first import wrapped
 from codeagent.extensions.text_calls.settings import TextToolSetting, TextToolSettings
 from codeagent.llm.errors import refuses_tools
 from codeagent.llm.factory import ModelOptions, open_model
-from codeagent.llm.learned import Learned
 from codeagent.llm.retry import RetryingModel
+from codeagent.llm.server_knowledge import ServerKnowledge
 from tests.extensions.text_calls.reading import HERMES, JSON, call
 from tests.extensions.text_calls.text_server import text_server
 from tests.llm.asking import LITELLM_WORKER, ask, request, result
@@ -188,8 +188,8 @@ LACKING = {"/props": {"chat_template_caps": {"supports_tools": False}}}
 """What llama-server says whose model has a template without tools."""
 
 
-def open_at(fake: FakeProvider, learned: Learned | None = None) -> RetryingModel:
-    learned = learned or Learned(fake.base_url, {}, "fake")
+def open_at(fake: FakeProvider, learned: ServerKnowledge | None = None) -> RetryingModel:
+    learned = learned or ServerKnowledge(fake.base_url, {}, "fake")
     return open_model("openai/fake", api_base=fake.base_url, options=telling(), learned=learned)
 
 
@@ -214,7 +214,7 @@ async def test_a_server_that_was_started_again_with_a_template_with_tools_gets_t
 ):
     async with text_server([Turn(text="a"), Turn(text="b")]) as fake:
         fake.facts |= LACKING
-        learned = Learned(fake.base_url, {}, "fake")
+        learned = ServerKnowledge(fake.base_url, {}, "fake")
         model = open_at(fake, learned)
         await ask(model)
         fake.facts["/props"] = {"chat_template_caps": {"supports_tools": True}}
@@ -235,7 +235,7 @@ async def test_a_template_that_refuses_results_of_tools_gets_them_as_text() -> N
     async with text_server(
         [Turn(calls=(("bash", {"command": "ls"}),)), refusal, refusal, Turn(text="ok")]
     ) as fake:
-        model = open_at(fake, Learned())
+        model = open_at(fake, ServerKnowledge())
         first = (await ask(model)).message
         history = request(
             UserMessage.from_text("hi"), first, *(result(each, "out") for each in first.calls)

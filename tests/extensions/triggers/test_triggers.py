@@ -9,10 +9,10 @@ import pytest
 
 from codeagent.core.acts import Refused, Stop, StopTrigger
 from codeagent.core.events import KnownEvent, MessageAdded, ToolResultAdded
+from codeagent.core.jobs import TriggerStopped
 from codeagent.core.messages import UserMessage, text_of
 from codeagent.core.policy import Policy
 from codeagent.core.tool import Failed
-from codeagent.core.triggers import TriggerStopped
 from codeagent.extensions.triggers.tools import AddTimer
 from codeagent.extensions.triggers.triggers import MOST_TRIGGERS, SHORTEST, Clock, next_time
 from codeagent.session.fold import fold

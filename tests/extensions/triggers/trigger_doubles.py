@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from typing import Any
 
 from codeagent.core.events import KnownEvent
-from codeagent.core.triggers import TriggerFired
+from codeagent.core.jobs import TriggerFired
 from codeagent.extensions.triggers import EXTENSION
 from codeagent.extensions.triggers.tools import trigger_tools
 from codeagent.extensions.triggers.triggers import Clock, Triggers

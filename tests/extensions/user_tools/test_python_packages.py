@@ -166,10 +166,10 @@ def test_only_a_place_where_a_package_may_have_tools_is_worth_a_closer_look(tmp_
         info.mkdir(parents=True)
         (info / "entry_points.txt").write_text(text)
     zipped.write_bytes(b"")
-    groups = ("codeagent.tools", "codeagent.extensions")
-    assert not may_bring(groups, [str(plain), str(tmp_path / "gone")])
-    assert may_bring(groups, [str(plain), str(ours)])
-    assert may_bring(groups, [str(zipped)])
+    group = "codeagent.tools"
+    assert not may_bring(group, [str(plain), str(tmp_path / "gone")])
+    assert may_bring(group, [str(plain), str(ours)])
+    assert may_bring(group, [str(zipped)])
 
 
 def test_a_place_that_cannot_be_listed_brings_nothing(
@@ -181,4 +181,4 @@ def test_a_place_that_cannot_be_listed_brings_nothing(
     with monkeypatch.context() as patch:
         patch.setattr(os, "listdir", refuse)
         patch.setattr(os, "scandir", refuse)
-        assert not may_bring(("codeagent.tools",), [str(tmp_path)])
+        assert not may_bring("codeagent.tools", [str(tmp_path)])

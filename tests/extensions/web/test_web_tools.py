@@ -25,7 +25,7 @@ from codeagent.extensions.web.web_set import web_tools
 from codeagent.net.web.client import WebClient
 from codeagent.net.web.headers import ResponseHeaders
 from codeagent.net.web.result import NOT_ORDERS
-from codeagent.net.web.secrets import SecretBook
+from codeagent.net.web.secrets import BoundSecrets
 from codeagent.net.web.url import WebUrl
 from codeagent.tools.arguments import parse_arguments
 from codeagent.workspace.files import LocalWorkspace
@@ -36,8 +36,8 @@ _VALUE = "s3cr3t value/with+signs"
 _KEYS = {"API_TOKEN": _VALUE, "SHORT": "abc"}
 
 
-def book(bound: Mapping[str, tuple[str, ...]] | None = None) -> SecretBook:
-    return SecretBook(bound or {}, _KEYS.get, Redactor({}))
+def book(bound: Mapping[str, tuple[str, ...]] | None = None) -> BoundSecrets:
+    return BoundSecrets(bound or {}, _KEYS.get, Redactor({}))
 
 
 def requester(site: Site, *secrets: str) -> HttpRequest:
@@ -347,7 +347,7 @@ async def test_each_provider_is_asked_in_its_own_way(
 ) -> None:
     known = PROVIDERS[provider]
     async with serving(Site(lambda seen: (200, {}, json.dumps(answer).encode()))) as site:
-        keys = SecretBook(
+        keys = BoundSecrets(
             {known.key: (site.place,)} if known.key else {}, {known.key: _VALUE}.get, Redactor({})
         )
         tool = WebSearch(WebClient({}, [site.place]), keys, known, f"{site.url}/search")
@@ -369,7 +369,7 @@ async def test_an_answer_without_results_says_that_there_are_none(
         async with serving(
             Site(lambda seen, answer=answer: (200, {}, json.dumps(answer).encode()))
         ) as site:
-            keys = SecretBook({"BRAVE_API_KEY": (site.place,)}, lambda name: _VALUE, Redactor({}))
+            keys = BoundSecrets({"BRAVE_API_KEY": (site.place,)}, lambda name: _VALUE, Redactor({}))
             tool = WebSearch(WebClient({}, [site.place]), keys, PROVIDERS[name], site.url)
             assert said(await call(tool, workspace, query="x")) == "Nothing found."
 

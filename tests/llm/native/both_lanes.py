@@ -9,8 +9,8 @@ from operator import attrgetter
 from codeagent.core.errors import ModelError
 from codeagent.core.messages import AssistantMessage, StopReason, Usage
 from codeagent.llm.litellm_model import LitellmModel
+from codeagent.llm.native import format_of
 from codeagent.llm.native.events import EventReader
-from codeagent.llm.native.formats import format_of
 from codeagent.llm.providers import WireFormat
 from codeagent.llm.stream import Accumulator
 from tests.llm.asking import ask

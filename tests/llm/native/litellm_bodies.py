@@ -11,7 +11,7 @@ from codeagent.core.budget import Effort
 from codeagent.core.errors import ModelError
 from codeagent.core.model import ModelRequest
 from codeagent.llm.litellm_model import LitellmModel
-from codeagent.llm.native.formats import format_of
+from codeagent.llm.native import format_of
 from codeagent.llm.provider_tools import MakeProviderTools, ProviderTools
 from codeagent.llm.providers import Target, WireFormat, native_target
 from tests.llm.asking import ask
@@ -88,4 +88,4 @@ def ours(
 ) -> list[Json]:
     """Write one request after the other, as a model does."""
     writer = format_of(wire_format).writer(target, asked.effort)
-    return [json.loads(writer.body(conversation)) for conversation in conversations]
+    return [json.loads(writer.body(conversation, target)) for conversation in conversations]

@@ -22,7 +22,7 @@ from codeagent.core.messages import (
 )
 from codeagent.core.model import ModelRequest
 from codeagent.core.tool import ToolDefinition
-from codeagent.llm.native.formats import format_of
+from codeagent.llm.native import format_of
 from codeagent.llm.providers import Target, WireFormat
 from tests.effort import times
 from tests.llm.asking import request, result
@@ -306,9 +306,9 @@ def test_what_was_encoded_before_changes_no_byte(
     lengths = [*range(1, len(history) + 1), (len(history) + 1) // 2, len(history)]
     for length in lengths:
         conversation = request(*history[:length])
-        assert growing.body(conversation) == format_of(wire_format).writer(
+        assert growing.body(conversation, target) == format_of(wire_format).writer(
             target, asked.effort
-        ).body(conversation)
+        ).body(conversation, target)
 
 
 def test_deepseek_gets_words_for_images_and_its_own_reasoning() -> None:

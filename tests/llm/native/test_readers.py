@@ -7,7 +7,7 @@ import pytest
 
 from codeagent.core.messages import AssistantMessage, Usage
 from codeagent.llm.errors import ProviderError
-from codeagent.llm.native.formats import format_of
+from codeagent.llm.native import format_of
 from codeagent.llm.providers import WireFormat
 from codeagent.llm.stream import Delta, StreamPiece
 from tests.llm.native.both_lanes import read_stream

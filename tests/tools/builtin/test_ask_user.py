@@ -2,10 +2,10 @@
 
 from typing import Any
 
+from codeagent.core.approval_events import Reply
 from codeagent.core.cancel import CancelToken
 from codeagent.core.display import QuestionBlock
 from codeagent.core.messages import text_of
-from codeagent.core.ports import Reply
 from codeagent.tools.arguments import parse_arguments
 from codeagent.tools.builtin.ask_user import AskUser, AskUserArgs
 from tests.fakes import tool_context

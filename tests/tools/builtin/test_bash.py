@@ -327,9 +327,9 @@ async def test_a_call_with_network_asks_with_its_reason_and_reaches_every_public
     box.sandbox = FakeSandbox()
     tool = box.tool("bash")
     plain, networked = tool.Args(command="cat a"), tool.Args(command="cat a", network=True)
-    assert tool.approval_key(plain).reads_only and not tool.approval_key(plain).network
+    assert tool.approval_key(plain).reads == "freely" and not tool.approval_key(plain).network
     key = tool.approval_key(networked)
-    assert (key.reads_only, key.reading, key.network, key.parts) == (
+    assert (key.reads == "freely", key.reading, key.network, key.parts) == (
         False,
         frozenset(),
         True,
@@ -416,7 +416,7 @@ def test_without_a_container_a_command_that_only_reads_is_asked_about_and_needs_
 ) -> None:
     tool = Bash(box.outputs, box.reads, always_ask="it runs on this machine")
     key = tool.approval_key(parse_arguments(tool, json.dumps(arguments)))
-    assert (key.leaves_files, key.reads_only) == (leaves, False)
+    assert (key.reads == "if asked", key.reads == "freely") == (leaves, False)
     assert key.sensitive
 
 

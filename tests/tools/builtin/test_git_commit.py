@@ -7,9 +7,8 @@ from pathlib import Path
 
 import pytest
 
-from codeagent.core.changes import Change
+from codeagent.core.changes import Change, CommitPlan, CommitRefused, Committed
 from codeagent.core.checkpoints import Node
-from codeagent.core.commits import CommitPlan, CommitRefused, Committed
 from codeagent.core.display import DiffBlock, FilesBlock, TextBlock
 from codeagent.core.errors import ContentChanged
 from codeagent.core.messages import text_of
@@ -59,7 +58,7 @@ def committer() -> FakeCommitter:
 
 @pytest.fixture
 def tool(workspace: LocalWorkspace, committer: FakeCommitter) -> GitCommit:
-    return GitCommit(workspace, committer)
+    return GitCommit(workspace, lambda: committer)
 
 
 def arguments(message: str = "Fix it\n\nbecause", *paths: str) -> GitCommitArgs:
@@ -93,7 +92,9 @@ async def test_what_does_not_happen_is_shown_before_and_said_after(
 ) -> None:
     tool = GitCommit(
         workspace,
-        FakeCommitter(replace(PLAN, skipped_hooks=("pre-commit", "commit-msg"), unsigned=True)),
+        lambda: FakeCommitter(
+            replace(PLAN, skipped_hooks=("pre-commit", "commit-msg"), unsigned=True)
+        ),
     )
     facts = (await preview(tool, workspace)).blocks[0]
     assert isinstance(facts, TextBlock)
@@ -107,7 +108,9 @@ async def test_what_does_not_happen_is_shown_before_and_said_after(
 
 
 async def test_the_repository_around_a_folder_is_named(workspace: LocalWorkspace) -> None:
-    tool = GitCommit(workspace, FakeCommitter(replace(PLAN, around="/home/ada/monorepo")))
+    tool = GitCommit(
+        workspace, lambda: FakeCommitter(replace(PLAN, work_tree="/home/ada/monorepo"))
+    )
     facts = (await preview(tool, workspace)).blocks[0]
     assert isinstance(facts, TextBlock)
     assert facts.text.endswith(
@@ -125,7 +128,7 @@ async def test_every_file_is_there_as_a_diff_or_by_name(workspace: LocalWorkspac
         Change("gone", file, None),
     ]
     plan = replace(PLAN, changes=(*others, *texts), left_out={"big": "too large"})
-    tool = GitCommit(workspace, FakeCommitter(plan))
+    tool = GitCommit(workspace, lambda: FakeCommitter(plan))
     blocks = (await preview(tool, workspace)).blocks
     diffs = [block.path for block in blocks if isinstance(block, DiffBlock)]
     listed = [path for block in blocks if isinstance(block, FilesBlock) for path in block.paths]
@@ -215,7 +218,7 @@ def test_a_secret_and_hooks_that_run_are_reasons_to_ask(
         tool.approval_key(arguments("m", "a.py", "conf/.env")).sensitive or ""
     )
     assert tool.approval_key(arguments()).sensitive is None
-    running = GitCommit(workspace, FakeCommitter(), hooks=True)
+    running = GitCommit(workspace, lambda: FakeCommitter(), hooks=True)
     assert "hooks run on your machine" in (running.approval_key(arguments()).sensitive or "")
 
 

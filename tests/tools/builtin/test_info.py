@@ -3,9 +3,9 @@
 import pytest
 
 from codeagent.core.errors import MissingPath
+from codeagent.core.memory import Skill, SkillText
 from codeagent.core.messages import text_of
 from codeagent.core.policy import Permission
-from codeagent.core.ports import Skill, SkillText
 from codeagent.core.tool import Access, NotFound, OpenArgs, Tool, ToolContext, ToolResult
 from codeagent.tools.builtin.info import Info, InfoArgs
 from tests.fakes import FakeSkills, tool_context
@@ -94,9 +94,9 @@ async def test_an_unknown_name_is_answered_with_the_closest_or_with_all(box: Too
 
 
 def test_it_is_of_use_only_where_there_is_more_to_tell(box: Toolbox) -> None:
-    assert not Info.is_useful(box.registry, FakeSkills())
+    assert not Info.is_useful(tuple(box.registry), FakeSkills())
     assert Info.is_useful([*box.registry, Deploy()], FakeSkills())
-    assert Info.is_useful(box.registry, Shelf())
+    assert Info.is_useful(tuple(box.registry), Shelf())
 
 
 def test_it_disturbs_nothing(box: Toolbox) -> None:

@@ -112,7 +112,7 @@ async def test_plan_mode_gets_the_workspace_read_only_and_no_network(box: Toolbo
 async def test_it_is_asked_about_and_matched_as_text(box: Toolbox) -> None:
     tool, args = tool_of(box), PythonArgs(code="print(open('x').read())")
     key = tool.approval_key(args)
-    assert (key.kind, key.parts, key.reads_only) == ("text", (args.code,), False)
+    assert (key.kind, key.parts, key.reads == "freely") == ("text", (args.code,), False)
     assert Policy("ask").check("python", key, tool.permission, tool.effect).permission == "prompt"
     rules = (Rule.parse("python(print(*)", "auto"),)
     assert (

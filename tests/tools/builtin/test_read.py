@@ -8,6 +8,7 @@ from dataclasses import asdict
 import pytest
 
 from codeagent.core.display import ImageBlock
+from codeagent.core.errors import WorkspaceError
 from codeagent.core.messages import ImagePart
 from codeagent.core.tool import Failed, InvalidArgs
 from codeagent.tools.builtin import read as read_module
@@ -134,7 +135,7 @@ async def test_a_file_of_secrets_is_asked_about_also_behind_a_link(box: Toolbox)
         assert "secrets" in (tool.approval_key(tool.Args(path=path)).sensitive or "")
     assert tool.approval_key(tool.Args(path="a.txt")).sensitive is None
     assert "KEY=value" in await box.text("read", path=".env")
-    with pytest.raises(Failed, match="is a link"):
+    with pytest.raises(WorkspaceError, match="is a link"):
         await box.call("read", path="harmless")
 
 

@@ -8,19 +8,14 @@ import pytest
 from codeagent.core.events import ToolResultAdded
 from codeagent.core.messages import text_of
 from codeagent.core.policy import Permission, Policy, Rule
-from codeagent.extensions.file_tools.tree import Glob, Tree
-from codeagent.extensions.user_tools.yaml_loader import YamlLoader
 from codeagent.tools.builtin.list import List
 from codeagent.tools.builtin.search import Search
 from codeagent.tools.edit.reads import ReadTracker
-from codeagent.tools.folders import LoaderNeeds, ToolFile
 from codeagent.tools.shell.syntax import command_key
-from codeagent.workspace.files import LocalWorkspace
 from tests.agent.doubles import Turn, of, scene
-from tests.fakes import FakeOutputs
 from tests.table import for_each
+from tests.tools.private_files import DENY, check_named, listed, private_workspace
 
-DENY = (Rule.parse("read(private/**)", "deny"),)
 NAMES_IT = [
     "cat private/key.txt",
     "head -n 3 ./private/key.txt",
@@ -97,7 +92,7 @@ FREE = [
 
 def judged(command: str, rules: tuple[Rule, ...]) -> Permission:
     key = command_key(command)
-    assert key.reads_only, "without the rule nobody is asked"
+    assert key.reads == "freely", "without the rule nobody is asked"
     return Policy("ask", rules).check("bash", key, "prompt", "anything").permission
 
 
@@ -151,37 +146,23 @@ async def test_a_search_shows_nothing_of_files_that_a_rule_keeps_from_being_read
     assert ("src/a.txt" in text) is (path == ".")
 
 
-LISTINGS = (
-    (List, "list", "{}"),
-    (List, "list", '{"path": "private"}'),
-    (List, "list", '{"glob": "**/*"}'),
-    (List, "list", '{"glob": "private/*"}'),
-    (Glob, "glob", '{"patterns": ["private/*"]}'),
-    (Glob, "glob", '{"patterns": ["*.txt", "key*"]}'),
-    (Tree, "tree", "{}"),
-    (Tree, "tree", '{"path": "private", "depth": 9}'),
-)
+LISTINGS = ("{}", '{"path": "private"}', '{"glob": "**/*"}', '{"glob": "private/*"}')
 
 
-@pytest.mark.parametrize(("tool", "name", "arguments"), LISTINGS)
+@pytest.mark.parametrize("arguments", LISTINGS)
 @pytest.mark.parametrize(
     ("permission", "named"), [("deny", False), ("prompt", True), ("auto", True)]
 )
 async def test_a_file_that_a_rule_denies_to_read_is_not_named_by_a_listing_either(
     tmp_path: Path,
     monkeypatch: pytest.MonkeyPatch,
-    tool: type[List | Glob | Tree],
-    name: str,
     arguments: str,
     permission: Permission,
     named: bool,
 ) -> None:
-    text = await listed(
-        tmp_path, monkeypatch, tool, name, arguments, Rule.parse("read(private/**)", permission)
-    )
-    assert ("key.txt" in text) is named
-    refused = text == "denied by the rule read(private/**)"
-    assert (refused or "left out: a rule keeps what is there from being read]" in text) is not named
+    rule = Rule.parse("read(private/**)", permission)
+    text = await listed(tmp_path, monkeypatch, List, arguments, rule)
+    check_named(text, named=named)
 
 
 async def test_a_listing_names_what_the_rule_does_not_cover_and_no_link_to_what_it_does(
@@ -190,53 +171,6 @@ async def test_a_listing_names_what_the_rule_does_not_cover_and_no_link_to_what_
     (tmp_path / "open.lnk").symlink_to("src/a.txt")
     (tmp_path / "near.lnk").symlink_to("private/key.txt")
     (tmp_path / "far.lnk").symlink_to(tmp_path / "private/key.txt")
-    text = await listed(tmp_path, monkeypatch, List, "list", "{}", DENY[0])
+    text = await listed(tmp_path, monkeypatch, List, "{}", DENY[0])
     assert "a.txt  " in text and "open.lnk  -> src/a.txt" in text
     assert "near.lnk  link\n" in text and "far.lnk  link\n" in text
-
-
-@pytest.mark.parametrize("inner", ["search", "list"])
-async def test_rules_on_reading_hold_in_a_tool_that_narrows_another_one(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, inner: str
-) -> None:
-    workspace = private_workspace(tmp_path, monkeypatch)
-    made = Search(workspace, ReadTracker(workspace)) if inner == "search" else List(workspace)
-    loader = YamlLoader(LoaderNeeds(FakeOutputs(), ReadTracker(workspace), lambda: {inner: made}))
-    text = f"name: docs\nbuiltin: {inner}\n"
-    [narrowed] = loader.load(
-        ToolFile(tmp_path / "t.yaml", "t.yaml", text.encode(), "project")
-    ).tools
-    arguments = '{"pattern": "needle"}' if inner == "search" else "{}"
-    s = scene(
-        Turn("", (("docs", arguments),)), Turn("done"), policy=Policy("ask", DENY), more=(narrowed,)
-    )
-    [result] = of(await s.run(), ToolResultAdded)
-    assert "a.txt" in text_of(result.content) and "key.txt" not in text_of(result.content)
-
-
-async def listed(
-    tmp_path: Path,
-    monkeypatch: pytest.MonkeyPatch,
-    tool: type[List | Glob | Tree],
-    name: str,
-    arguments: str,
-    rule: Rule,
-) -> str:
-    workspace = private_workspace(tmp_path, monkeypatch)
-    s = scene(
-        Turn("", ((name, arguments),)),
-        Turn("done"),
-        policy=Policy("ask", (rule,)),
-        more=(tool(workspace),),
-    )
-    [result] = of(await s.run(), ToolResultAdded)
-    return text_of(result.content)
-
-
-def private_workspace(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> LocalWorkspace:
-    for name in ("private/key.txt", "src/a.txt"):
-        (tmp_path / name).parent.mkdir()
-        (tmp_path / name).write_text(f"needle in {name}\n")
-    workspace = LocalWorkspace(tmp_path)
-    monkeypatch.setattr("tests.agent.doubles.Place", lambda: workspace)
-    return workspace

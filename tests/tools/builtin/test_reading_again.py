@@ -7,7 +7,7 @@ from dataclasses import replace
 import pytest
 
 from codeagent.core.messages import text_of
-from codeagent.core.tool import Failed, ToolResult
+from codeagent.core.tool import CallingAgent, Failed, ToolResult
 from codeagent.tools.arguments import parse_arguments
 from codeagent.tools.edit.reads import ReadTracker
 from tests.fakes import put, tool_context
@@ -32,7 +32,7 @@ class Reader:
         given = replace(
             tool_context(self.box.workspace),
             call_id=call_id,
-            recall=lambda asked: self.context.get(asked, ""),
+            caller=CallingAgent(recall=lambda asked: self.context.get(asked, "")),
         )
         result = await tool.run(args, given)
         self.details.append((call_id, result))

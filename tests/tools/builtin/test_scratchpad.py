@@ -7,8 +7,8 @@ from pathlib import Path
 import pytest
 
 from codeagent.core.errors import SessionError
+from codeagent.core.memory import Note, ScratchpadFull
 from codeagent.core.messages import text_of
-from codeagent.core.ports import Note, ScratchpadFull
 from codeagent.core.tool import Failed, InvalidArgs, NotFound
 from codeagent.tools.arguments import parse_arguments
 from codeagent.tools.builtin.scratchpad import ScratchpadTool

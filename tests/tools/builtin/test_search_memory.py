@@ -6,8 +6,8 @@ from pathlib import Path
 
 import pytest
 
+from codeagent.core.memory import Found, Hit
 from codeagent.core.messages import text_of
-from codeagent.core.ports import Found, Hit
 from codeagent.core.tool import InvalidArgs
 from codeagent.tools.arguments import parse_arguments
 from codeagent.tools.builtin.search_memory import SearchMemory

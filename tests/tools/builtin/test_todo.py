@@ -5,8 +5,8 @@ import json
 import pytest
 
 from codeagent.core.display import TextBlock
+from codeagent.core.memory import TodoItem
 from codeagent.core.messages import text_of
-from codeagent.core.todo import TodoItem
 from codeagent.core.tool import InvalidArgs, ToolResult
 from codeagent.tools.arguments import parse_arguments
 from codeagent.tools.builtin.todo import TodoTool

@@ -144,7 +144,7 @@ def test_whatever_is_proposed_allows_the_call_and_is_no_bare_name() -> None:
             assert rule.startswith("bash(")
             assert too_broad(Rule.parse(rule, "auto")) is None
             key = command_key(command)
-            policy = Policy(rules=(Rule.parse(rule, "auto"),), ask_reads=key.reads_only)
+            policy = Policy(rules=(Rule.parse(rule, "auto"),), ask_reads=key.reads == "freely")
             assert policy.check("bash", key, "prompt", "anything").source == "rule", (command, rule)
         if rule.endswith("*)"):
             assert not any(
@@ -251,9 +251,8 @@ def test_without_a_sandbox_nothing_is_known_to_only_read(box: Toolbox) -> None:
     tool = Bash(box.outputs, box.reads, always_ask="it runs on your machine")
     for command in ("ls", "git status && ls", "cat .env"):
         found = tool.approval_key(tool.Args(command=command))
-        assert found == replace(
-            found, reads_only=False, reading=frozenset(), sensitive="it runs on your machine"
-        )
+        assert found.reads != "freely"
+        assert found == replace(found, reading=frozenset(), sensitive="it runs on your machine")
         assert Policy(mode="auto").check("bash", found, "prompt", "anything").permission == "prompt"
     assert tool.proposal(tool.Args(command="pytest -q")) == "bash(pytest *)"
     assert tool.proposal(tool.Args(command="cd src && pytest -q")) == ""

@@ -14,7 +14,7 @@ from tests.table import for_each
 
 
 def reads(line: str) -> bool:
-    return command_key(line).reads_only
+    return command_key(line).reads == "freely"
 
 
 def test_the_strict_reading_takes_quotes_away_and_tells_globs() -> None:

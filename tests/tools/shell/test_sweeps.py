@@ -61,8 +61,8 @@ def test_where_secrets_could_not_be_hidden_reads_that_sweep_ask_and_others_run(
     exposed = ""
     bash = Bash(box.outputs, box.reads, exposed=lambda: exposed)
     sweep, named = BashArgs(command="grep -r KEY ."), BashArgs(command="cat README.md")
-    assert bash.approval_key(sweep).reads_only and bash.approval_key(named).reads_only
+    assert bash.approval_key(sweep).reads == "freely" and bash.approval_key(named).reads == "freely"
     exposed = ".env.local may contain secrets and is not hidden"
     asked = bash.approval_key(sweep)
-    assert (asked.reads_only, asked.sensitive) == (False, exposed)
-    assert bash.approval_key(named).reads_only
+    assert (asked.reads == "freely", asked.sensitive) == (False, exposed)
+    assert bash.approval_key(named).reads == "freely"

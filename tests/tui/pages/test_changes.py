@@ -9,6 +9,7 @@ from textual.pilot import Pilot
 from codeagent.core.acts import Restore, RestoreFile
 from codeagent.core.checkpoints import Node
 from codeagent.tui.pages.changes import ChangesScreen
+from codeagent.tui.parts.guard import Guard
 from codeagent.tui.state import UiState
 from tests.table import for_each
 from tests.tui.fake_rewind import FakeRewind
@@ -29,7 +30,8 @@ class Page:
         self.client = ReplayClient(UiState(), (), None)
         self.client.past = self.rewind
         self.app = StandIn()
-        self.page = ChangesScreen(self.client, clock=self.clock)
+        self.page = ChangesScreen(self.client)
+        self.page.guard = Guard(self.clock)
 
     async def open(self, pilot: Pilot[None]) -> None:
         self.app.push_screen(self.page, self.app.given.append)

@@ -6,6 +6,7 @@ from textual import events
 from codeagent.core.errors import ConfigError
 from codeagent.tui.launcher import LaunchOptions, Missing, ModelRow
 from codeagent.tui.pages.opening import FirstRun
+from codeagent.tui.parts.guard import Guard
 from tests.table import for_each
 from tests.tui.pages.stand_in import MANNERS, Clock, StandIn
 
@@ -40,7 +41,9 @@ class Drawer:
 async def test_it_says_what_is_missing_and_the_demo_is_one_key_away(size: tuple[int, int]) -> None:
     app, clock = StandIn(), Clock()
     async with app.run_test(size=size) as pilot:
-        app.push_screen(FirstRun(MISSING, Drawer().keep, clock, options=OPTIONS), app.given.append)
+        page = FirstRun(MISSING, Drawer().keep, options=OPTIONS)
+        page.guard = Guard(clock)
+        app.push_screen(page, app.given.append)
         await pilot.pause()
         if size != (20, 5):
             assert MISSING.text in app.shown

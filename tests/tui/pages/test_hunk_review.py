@@ -8,7 +8,7 @@ from textual.pilot import Pilot
 
 from codeagent.core.display import DiffBlock, HunkAnswer, cut, landed
 from codeagent.tui.pages.hunk_review import HunkReview
-from codeagent.tui.parts.guard import TOO_SOON
+from codeagent.tui.parts.guard import TOO_SOON, Guard
 from tests.table import for_each
 from tests.tui.pages.stand_in import MANNERS, Clock, StandIn
 
@@ -35,7 +35,8 @@ class Review:
         self.diff = diff
         self.clock = Clock()
         self.app = StandIn()
-        self.page = HunkReview(diff, clock=self.clock)
+        self.page = HunkReview(diff)
+        self.page.guard = Guard(self.clock)
 
     async def open(self, pilot: Pilot[None], *, wait: bool = True) -> None:
         self.app.push_screen(self.page, self.app.given.append)

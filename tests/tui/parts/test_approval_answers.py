@@ -9,7 +9,7 @@ from textual.events import Paste
 
 from codeagent.core.display import DiffBlock, TextBlock
 from codeagent.core.policy import Decision
-from codeagent.tui.parts import card_answers
+from codeagent.tui.parts import card
 from codeagent.tui.parts.external_editor import EditorFailed
 from codeagent.tui.parts.guard import TOO_SOON
 from tests.tui.parts.cards import CardApp, asking, command, edit, question
@@ -29,7 +29,7 @@ def writes(monkeypatch: pytest.MonkeyPatch, *texts: str | Exception) -> list[tup
             raise now
         return now
 
-    monkeypatch.setattr(card_answers, "edit_in_editor", edited)
+    monkeypatch.setattr(card, "edit_in_editor", edited)
     return given
 
 
@@ -290,7 +290,7 @@ async def test_what_was_written_about_a_question_that_went_away_is_given_back(
         app.approvals.clear()
         return '{"path": "b"}'
 
-    monkeypatch.setattr(card_answers, "edit_in_editor", edited)
+    monkeypatch.setattr(card, "edit_in_editor", edited)
     async with app.run_test(size=(80, 24)) as pilot:
         await app.keys(pilot, "alt+e")
         await app.workers.wait_for_complete()

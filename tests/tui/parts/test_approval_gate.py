@@ -93,11 +93,11 @@ async def test_of_many_commands_every_row_was_on_screen_before_the_gate_opens(
                 ]
                 seen |= set(shown)
                 gate.look((question,))
-                if not gate.why_closed((question,), whole=True):
+                if not gate.why_closed((question,)):
                     break
                 page, pages = pane.pages
                 assert page < pages and f"y: read on, page {page} of {pages}" in gate.why_closed(
-                    (question,), whole=True
+                    (question,)
                 )
                 pane.turn("pagedown")
             assert pane.pages[0] == pane.pages[1]

@@ -26,7 +26,7 @@ def keys(
         waiting=calls, calls=calls, split=False, wide=not beyond, now=0.0, keep_key="Down"
     )
     content = approval_content((asks,), CardView(), context)
-    choices = labelled(content.choices, Keymap(), scope="card", focused=focused, tab="to answer")
+    choices = labelled(content.choices, Keymap(), scope="card", focused=focused)
     row.show(choices, marked=content.marked, note=note, off=off)
     return row
 

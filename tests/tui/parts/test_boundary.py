@@ -132,7 +132,7 @@ def test_all_keys_of_a_batch_fit_eighty_columns(stepping: bool, why: str) -> Non
     paused = Paused(why, "", 3, (CALL,))  # type: ignore[arg-type]  # one of the words
     row = ChoiceRow()
     choices = pause_choices(paused, 0, stepping=stepping, focused=False)
-    shown = labelled(choices, Keymap(), scope="boundary", focused=False, tab="to choose")
+    shown = labelled(choices, Keymap(), scope="boundary", focused=False)
     row.show(shown, marked="none", note="", off=False)
     rows = [line.strip.text for line in row.rows(WIDE, Palette())]
     assert len(rows) <= 2 and max(map(cell_len, rows)) <= WIDE
@@ -151,5 +151,5 @@ def test_the_users_own_keys_take_the_place_of_the_default_ones() -> None:
     assert (paused["d"], paused["alt+d"], "x" in paused) == ("x", "x", False)
     assert (plan["alt+o"], "p" in plan) == ("p", False)
     choices = pause_choices(Paused("step", "", 1, (CALL,)), 0, stepping=False, focused=True)
-    shown = labelled(choices, own, scope="boundary", focused=True, tab="")
+    shown = labelled(choices, own, scope="boundary", focused=True)
     assert "d" in [choice.label for choice in shown]

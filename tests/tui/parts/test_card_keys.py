@@ -37,5 +37,5 @@ def test_keys_of_the_users_own_take_the_place_of_the_default_ones(pressed: str, 
 
 def test_choices_show_the_keys_that_take_them_now() -> None:
     choices = (CardChoice("y", "once"), CardChoice("n", "no"), CardChoice("t", "split"))
-    shown = labelled(choices, OWN, scope="card", focused=True, tab="")
+    shown = labelled(choices, OWN, scope="card", focused=True)
     assert [choice.label or choice.key for choice in shown] == ["o", "n", "t"]

@@ -39,9 +39,7 @@ class Stand(App[None]):
     def __init__(self, folder: Path) -> None:
         super().__init__()
         self.said = []
-        self.composer = Composer(
-            PromptHistory(folder / "history.jsonl"), commands=COMMANDS, placeholder="say it"
-        )
+        self.composer = Composer(PromptHistory(folder / "history.jsonl"), commands=COMMANDS)
 
     def compose(self) -> ComposeResult:
         yield Static("transcript")

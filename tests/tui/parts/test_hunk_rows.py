@@ -4,8 +4,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from codeagent.core.display import DiffBlock, cut
-from codeagent.tui.parts.hunk_pane import CONTEXT, HunkRows, hunk_rows, line_end_notes
-from codeagent.tui.rendering.diff import LEAST_FOLDED
+from codeagent.tui.parts.hunk_pane import CONTEXT, HunkRows, hunk_rows
+from codeagent.tui.rendering.diff import LEAST_FOLDED, line_end_notes
 
 LINES = st.lists(st.sampled_from(["", "a", "b", "}"]), max_size=25)
 TEXT = st.builds(lambda lines, end: "\n".join(lines) + end, LINES, st.sampled_from(["", "\n"]))
@@ -89,7 +89,7 @@ def test_line_ends_that_are_everywhere_the_same_are_no_part_of_a_line() -> None:
 
 
 def test_line_ends_that_change_everywhere_are_said_once() -> None:
-    (note,) = line_end_notes(DiffBlock(path="a", before="a\nb\n", after="a\r\nb\r\n"))
+    (note,) = line_end_notes("a\nb\n", "a\r\nb\r\n")
 
     assert note.text == "line ends change from LF to CRLF"
-    assert line_end_notes(DiffBlock(path="a", before="a\r\n", after="b\r\n")) == ()
+    assert line_end_notes("a\r\n", "b\r\n") == ()

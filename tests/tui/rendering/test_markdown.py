@@ -99,8 +99,8 @@ def test_quotes_have_a_bar_that_is_not_copied() -> None:
 
 
 def test_quoted_text_looks_quoted() -> None:
-    assert style_of("> one", "one") == PALETTE.quote
-    assert style_of("> - one", "one") == PALETTE.quote
+    assert style_of("> one", "one") == PALETTE.prose.quote
+    assert style_of("> - one", "one") == PALETTE.prose.quote
 
 
 def test_code_is_copied_exactly() -> None:

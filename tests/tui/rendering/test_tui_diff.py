@@ -15,7 +15,7 @@ from codeagent.tui.rendering.diff import (
     unified_lines,
 )
 from codeagent.tui.rendering.lines import NARROWEST, Line
-from codeagent.tui.rendering.palette import Palette
+from codeagent.tui.rendering.palette import CodeStyles, DiffStyles, Palette
 from tests.table import for_each
 
 PALETTE = Palette()
@@ -142,7 +142,10 @@ def test_blanks_are_visible_where_a_line_changes() -> None:
 
 
 def test_a_whole_line_has_its_background() -> None:
-    palette = Palette(added=Style(bgcolor="green"), syntax={"keyword": Style(color="red")})
+    palette = Palette(
+        diff=DiffStyles(added=Style(bgcolor="green")),
+        code=CodeStyles(tokens={"keyword": Style(color="red")}),
+    )
     (line,) = unified_lines(diff_rows("", "return\n"), 20, palette, "x.py")
     assert line.strip.cell_length == 20
     assert [part.style for part in line.strip if part.text == "return"] == [
@@ -151,7 +154,10 @@ def test_a_whole_line_has_its_background() -> None:
 
 
 def test_without_backgrounds_the_colour_of_a_line_says_what_it_is() -> None:
-    palette = Palette(added=Style(color="green"), syntax={"keyword": Style(color="red")})
+    palette = Palette(
+        diff=DiffStyles(added=Style(color="green")),
+        code=CodeStyles(tokens={"keyword": Style(color="red")}),
+    )
     (line,) = unified_lines(diff_rows("", "return\n"), 20, palette, "x.py")
     assert [part.style for part in line.strip if part.text == "return"] == [Style(color="green")]
 

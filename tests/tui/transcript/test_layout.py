@@ -3,7 +3,7 @@
 from hypothesis import given
 from hypothesis import strategies as st
 
-from codeagent.tui.transcript.layout import BlockPlace, Layout
+from codeagent.tui.transcript.layout import BlockRow, Layout
 
 HEIGHTS = st.lists(st.integers(0, 50), min_size=1, max_size=60)
 
@@ -11,9 +11,7 @@ HEIGHTS = st.lists(st.integers(0, 50), min_size=1, max_size=60)
 @given(HEIGHTS)
 def test_every_row_is_in_the_block_that_covers_it(heights: list[int]) -> None:
     layout = Layout(heights)
-    rows = [
-        BlockPlace(index, line) for index, height in enumerate(heights) for line in range(height)
-    ]
+    rows = [BlockRow(index, line) for index, height in enumerate(heights) for line in range(height)]
     assert layout.total == len(rows)
     assert [layout.at(row) for row in range(layout.total)] == rows
     assert [layout.row(place) for place in rows] == list(range(layout.total))
@@ -66,15 +64,15 @@ def test_a_place_keeps_its_distance_from_the_top_of_its_block_whatever_is_correc
 
 def test_rows_outside_are_those_of_the_ends() -> None:
     layout = Layout([2, 0, 3])
-    assert layout.at(-5) == BlockPlace(0, 0)
-    assert layout.at(99) == BlockPlace(2, 2)
-    assert Layout([0, 0]).at(0) == BlockPlace(1, 0)
+    assert layout.at(-5) == BlockRow(0, 0)
+    assert layout.at(99) == BlockRow(2, 2)
+    assert Layout([0, 0]).at(0) == BlockRow(1, 0)
 
 
 def test_a_line_that_is_gone_is_the_last_of_its_block() -> None:
     layout = Layout([2, 5, 2])
     layout.correct(1, 2)
-    assert layout.row(BlockPlace(1, 4)) == 3
+    assert layout.row(BlockRow(1, 4)) == 3
 
 
 def test_a_height_is_exact_once_it_was_corrected() -> None:

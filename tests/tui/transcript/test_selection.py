@@ -10,11 +10,11 @@ from textual.selection import Selection
 from codeagent.tui.rendering.lines import line, restyled
 from codeagent.tui.rendering.palette import Palette
 from codeagent.tui.transcript.document import Document
-from codeagent.tui.transcript.layout import BlockPlace
+from codeagent.tui.transcript.layout import BlockRow
 from codeagent.tui.transcript.selection import selected_text
 from codeagent.tui.transcript.sheet import Sheet
 
-PLACES = st.builds(BlockPlace, st.integers(0, 5_000), st.integers(0, 100_000))
+PLACES = st.builds(BlockRow, st.integers(0, 5_000), st.integers(0, 100_000))
 
 
 def sheet() -> Sheet:
@@ -29,8 +29,8 @@ def sheet() -> Sheet:
 
 
 @given(PLACES, PLACES)
-def test_names_of_rows_are_in_the_order_of_the_rows(one: BlockPlace, other: BlockPlace) -> None:
-    assert BlockPlace.decoded(one.encoded) == one
+def test_names_of_rows_are_in_the_order_of_the_rows(one: BlockRow, other: BlockRow) -> None:
+    assert BlockRow.decoded(one.encoded) == one
     assert (one.encoded < other.encoded) == ((one.index, one.line) < (other.index, other.line))
 
 
@@ -41,12 +41,12 @@ def test_everything_reads_without_gutters_and_with_wrapped_rows_joined() -> None
 
 
 def test_a_part_reads_from_its_first_to_its_last_character() -> None:
-    start, end = Offset(3, BlockPlace(1, 1).encoded), Offset(3, BlockPlace(2, 1).encoded)
+    start, end = Offset(3, BlockRow(1, 1).encoded), Offset(3, BlockRow(2, 1).encoded)
     assert selected_text(sheet(), Selection(start, end)) == "answer\n\n- with\n- points\n\nsec"
 
 
 def test_what_is_left_of_the_text_and_below_the_end_can_be_part_of_a_selection() -> None:
-    start, end = Offset(-2, BlockPlace(1, 1).encoded), Offset(9, BlockPlace(3, 7).encoded)
+    start, end = Offset(-2, BlockRow(1, 1).encoded), Offset(9, BlockRow(3, 7).encoded)
     assert (
         selected_text(sheet(), Selection(start, end)) == "an answer\n\n- with\n- points\n\nsecond"
     )

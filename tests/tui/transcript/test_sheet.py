@@ -12,7 +12,7 @@ from codeagent.tui.rendering.palette import Palette
 from codeagent.tui.transcript import sheet as sheet_module
 from codeagent.tui.transcript.blocks import AnswerBlock, AnyBlock, PromptBlock
 from codeagent.tui.transcript.document import Document
-from codeagent.tui.transcript.layout import BlockPlace, Drawn, Look
+from codeagent.tui.transcript.layout import BlockRow, Drawn, Look
 from codeagent.tui.transcript.render import draw
 from codeagent.tui.transcript.render_call import Memo
 from codeagent.tui.transcript.sheet import Anchor, Sheet
@@ -100,7 +100,7 @@ def test_only_a_block_that_changed_is_drawn_again(drawings: Callable[[], list[in
 def test_a_change_far_from_the_view_is_not_drawn(drawings: Callable[[], list[int]]) -> None:
     document = conversation(100)
     sheet = shown(document)
-    anchor = Anchor(BlockPlace(0, 0))
+    anchor = Anchor(BlockRow(0, 0))
     before = texts(sheet, sheet.show(anchor, HEIGHT))
     drawings()
     document.stream_text("news\n" * 50)
@@ -117,7 +117,7 @@ def test_what_was_not_looked_at_for_long_is_forgotten_and_drawn_again(
     for row in range(0, sheet.layout.total, HEIGHT):
         sheet.show(Anchor(sheet.layout.at(row)), HEIGHT)
         assert sheet.kept_rows <= 40 + 3 * HEIGHT
-    top = sheet.show(Anchor(BlockPlace(0, 0)), HEIGHT)
+    top = sheet.show(Anchor(BlockRow(0, 0)), HEIGHT)
     assert texts(sheet, top)[0] == "question 0"
 
 
@@ -128,7 +128,7 @@ def test_the_line_at_the_top_survives_any_resizes(index: int, line: int, widths:
     sheet = shown(conversation(60))
     sheet.set_width(80)
     sheet.drawn(index)
-    anchor: Anchor | None = Anchor(BlockPlace(index, min(line, sheet.layout.height(index) - 1)))
+    anchor: Anchor | None = Anchor(BlockRow(index, min(line, sheet.layout.height(index) - 1)))
     before = texts(sheet, sheet.show(anchor, HEIGHT))
     for width in [*widths, 80]:
         anchor = sheet.held(anchor)
@@ -145,7 +145,7 @@ def test_what_is_drawn_or_changed_above_never_moves_the_view(
 ) -> None:
     document = conversation(60)
     sheet = shown(document)
-    anchor = Anchor(BlockPlace(index + 1, 0))
+    anchor = Anchor(BlockRow(index + 1, 0))
     before = texts(sheet, sheet.show(anchor, HEIGHT))
     for key in changed:
         if key <= index:
@@ -280,7 +280,7 @@ def test_so_many_rows_further_up_is_exact_whatever_was_estimated(
     index = min(index, len(sheet.layout) - 1)
     for number in range(len(exact.layout)):
         exact.drawn(number)
-    place = BlockPlace(index, min(line, exact.layout.height(index) - 1))
+    place = BlockRow(index, min(line, exact.layout.height(index) - 1))
     sheet.drawn(index)
     wanted = exact.layout.at(max(0, exact.layout.row(place) - rows))
     assert sheet.above(place, rows) == wanted

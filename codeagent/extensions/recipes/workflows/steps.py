@@ -4,8 +4,8 @@ import re
 from collections.abc import Iterator, Mapping
 from typing import Any
 
+from codeagent.core.budget import as_seconds
 from codeagent.core.dataclass import dataclass
-from codeagent.core.durations import as_seconds
 from codeagent.core.sanitize import one_line
 from codeagent.core.yaml_text import Path
 from codeagent.extensions.recipes.workflows.remarks import Names, Remarks

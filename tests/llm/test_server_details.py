@@ -1,0 +1,225 @@
+"""What a server says it can do, asked as llama-server, vLLM, LM Studio and Ollama answer, and what
+follows from it."""
+
+import json
+from typing import Any
+
+import pytest
+
+from codeagent.core.errors import ModelError
+from codeagent.core.messages import UserMessage
+from codeagent.core.model import Adapted
+from codeagent.llm.factory import ModelOptions, open_model
+from codeagent.llm.server_details import ServedModel, ask_server
+from codeagent.llm.server_knowledge import ServerKnowledge
+from tests.llm.asking import ask, request
+from tests.servers import FakeProvider, Turn, openai_server
+from tests.table import for_each
+
+Facts = dict[str, dict[str, Any]]
+LLAMA: Facts = {
+    "/props": {
+        "default_generation_settings": {"n_ctx": 4096},
+        "chat_template_caps": {"supports_tools": False, "supports_system_role": False},
+    },
+    "/v1/models": {"data": [{"id": "gemma.gguf", "meta": {"n_ctx_train": 32768}}]},
+}
+OLLAMA_INFO = {"general.architecture": "gemma3", "gemma3.context_length": 131072}
+SAID: list[tuple[Facts, ServedModel]] = [
+    (LLAMA, ServedModel(4096, tools=False)),
+    (
+        {
+            "/props": {
+                "default_generation_settings": {"n_ctx": 8192},
+                "chat_template_caps": {"supports_tools": True},
+            }
+        },
+        ServedModel(8192, tools=True),
+    ),
+    (
+        {"/v1/models": {"data": [{"id": "m", "max_model_len": 2048}, {"id": "n"}]}},
+        ServedModel(2048),
+    ),
+    (
+        {
+            "/v1/models": {"data": [{"id": "m"}]},
+            "/api/v0/models": {
+                "data": [
+                    {
+                        "id": "m",
+                        "max_context_length": 131072,
+                        "loaded_context_length": 4096,
+                        "capabilities": ["tool_use"],
+                    }
+                ]
+            },
+        },
+        ServedModel(4096, tools=True),
+    ),
+    (
+        {
+            "/api/show": {
+                "capabilities": ["completion"],
+                "model_info": OLLAMA_INFO,
+                "parameters": "num_ctx      4096",
+            }
+        },
+        ServedModel(4096, tools=False),
+    ),
+    (
+        {
+            "/api/show": {"capabilities": ["completion", "tools"], "model_info": OLLAMA_INFO},
+            "/api/ps": {"models": [{"name": "m", "context_length": 16384}]},
+        },
+        ServedModel(16384, tools=True),
+    ),
+    (
+        {"/api/show": {"capabilities": ["tools"], "model_info": OLLAMA_INFO}},
+        ServedModel(131072, tools=True),
+    ),
+    ({}, ServedModel()),
+    ({"/props": {"default_generation_settings": [], "chat_template_caps": "x"}}, ServedModel()),
+    ({"/v1/models": {"data": [1, {"id": "n", "max_model_len": 9}, {"id": "o"}]}}, ServedModel()),
+]
+
+
+@for_each(("facts", "known"), SAID)
+async def test_each_server_is_understood(facts: Facts, known: ServedModel) -> None:
+    async with openai_server([]) as fake:
+        fake.facts |= facts
+        assert await ask_server(fake.base_url, {}, "m") == known
+
+
+WAYS_TO_WRITE_IT = [
+    "",
+    "/",
+    "/v1",
+    "/v1/",
+    "/v1/chat/completions",
+    "/v1/messages",
+    "/v1/responses/",
+    "/v1?user=me",
+]
+
+
+@for_each("way", WAYS_TO_WRITE_IT)
+async def test_a_server_is_asked_however_its_address_is_written(way: str) -> None:
+    async with openai_server([]) as fake:
+        fake.facts |= LLAMA
+        known = await ask_server(fake.base_url.removesuffix("/v1") + way, {}, "m")
+    assert known == ServedModel(4096, tools=False)
+    assert {each.path.partition("?")[2] for each in fake.asked} == {way.partition("?")[2]}
+
+
+async def test_a_server_that_does_not_answer_is_not_known() -> None:
+    assert await ask_server("http://127.0.0.1:1/v1", {}, "m") is None
+
+
+async def test_no_text_of_a_conversation_is_in_the_questions() -> None:
+    async with openai_server([Turn(text="a")]) as fake:
+        model = opened(fake)
+        await ask(model, request(UserMessage.from_text("a secret plan")))
+        await model.close()
+    assert fake.asked and not [
+        each for each in fake.asked if "secret" in str(each.body) + each.path
+    ]
+
+
+def opened(fake: FakeProvider, learned: ServerKnowledge | None = None) -> Any:
+    learned = learned or ServerKnowledge(fake.base_url, {}, "fake")
+    return open_model(
+        "openai/fake", api_base=fake.base_url, options=ModelOptions(), learned=learned
+    )
+
+
+async def test_the_window_comes_from_the_server_and_answers_fit_into_it() -> None:
+    async with openai_server([Turn(text="a")]) as fake:
+        fake.facts |= LLAMA
+        model = opened(fake)
+        await ask(model)
+        assert model.context_window == 4096
+        await model.close()
+    assert 0 < fake.requests[0].body["max_tokens"] < 4096
+
+
+async def test_a_model_whose_template_has_tools_gets_them_natively() -> None:
+    async with openai_server([Turn(text="a")]) as fake:
+        fake.facts["/props"] = {"chat_template_caps": {"supports_tools": True}}
+        model = opened(fake)
+        await ask(model)
+        await model.close()
+    assert [tool["function"]["name"] for tool in fake.requests[0].body["tools"]] == ["read", "bash"]
+
+
+async def test_a_server_is_asked_once_and_again_after_its_connection_was_lost() -> None:
+    async with openai_server(
+        [Turn(text="a"), Turn(text="b"), Turn(text="cut", cut_after=40), Turn(text="c")]
+    ) as fake:
+        fake.facts |= LLAMA
+        learned = ServerKnowledge(fake.base_url, {}, "fake")
+        inner = opened(fake, learned)._inner  # without the pause between attempts
+        await ask(inner)
+        await ask(inner)
+        once = len(fake.asked)
+        fake.facts["/props"] = {"default_generation_settings": {"n_ctx": 2048}}
+        with pytest.raises(ModelError):
+            await ask(inner)
+        await ask(inner)
+        await inner.close()
+    assert (learned.window, len(fake.asked)) == (2048, 2 * once)
+
+
+REFUSALS = [
+    (500, "Jinja Exception: System role not supported"),
+    (400, "System role not supported"),
+    (400, "Developer instruction is not enabled for models/gemma-3-27b-it"),
+    (400, "Conversation roles must alternate user/assistant/user/assistant/..."),
+    (
+        400,
+        'Error rendering prompt with jinja template: "Only user and assistant roles are supported!"',
+    ),
+    (400, "Unexpected role 'system' after role 'user'"),
+]
+
+
+@for_each(("status", "said"), REFUSALS)
+async def test_a_template_that_refuses_the_system_role_gets_it_in_the_users_message(
+    status: int, said: str
+) -> None:
+    refusal = Turn(status=status, body=json.dumps({"error": {"message": said}}))
+    async with openai_server(
+        [refusal, Turn(text="hi"), Turn(text="again"), Turn(text="other")]
+    ) as fake:
+        learned = ServerKnowledge()
+        model = opened(fake, learned)
+        first, second = await ask(model), await ask(model)
+        other = opened(fake, learned)
+        await ask(other)
+        await model.close()
+        await other.close()
+    assert [type(event) for event in first.events].count(Adapted) == 1
+    assert not [event for event in second.events if isinstance(event, Adapted)]
+    roles = [[message["role"] for message in each.body["messages"]] for each in fake.requests]
+    assert roles == [["system", "user"], ["user"], ["user"], ["user"]]
+    assert fake.requests[1].body["messages"][0]["content"] == "You are a test.\n\nhi"
+
+
+async def test_a_refusal_that_does_not_pass_when_folded_is_said_and_not_repeated() -> None:
+    refusal = Turn(status=400, body='{"error": {"message": "System role not supported"}}')
+    async with openai_server([refusal], repeat=True) as fake:
+        model = opened(fake, ServerKnowledge())
+        with pytest.raises(ModelError, match="System role"):
+            await ask(model)
+        await model.close()
+    assert len(fake.requests) == 2
+
+
+async def test_other_refusals_are_not_folded() -> None:
+    async with openai_server(
+        [Turn(status=400, body='{"error": {"message": "temperature is bad"}}')]
+    ) as fake:
+        model = opened(fake, ServerKnowledge())
+        with pytest.raises(ModelError, match="temperature"):
+            await ask(model)
+        await model.close()
+    assert len(fake.requests) == 1
