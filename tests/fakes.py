@@ -82,6 +82,8 @@ class FakeSandbox:
 
     async def ready(self) -> None: ...
 
+    async def prepare_trials(self) -> None: ...
+
     async def finish_landings(self) -> tuple[str, ...]:
         return ()
 

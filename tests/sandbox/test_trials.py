@@ -52,7 +52,7 @@ async def tried(tmp_path_factory: pytest.TempPathFactory) -> AsyncIterator[Docke
     base = tmp_path_factory.mktemp("tried")
     (base / "project").mkdir()
     async with opened(base / "project", base / "state") as sandbox:
-        await sandbox.ready()
+        await sandbox.prepare_trials()
         assert sandbox.untried == ""
         yield sandbox
 
