@@ -9,7 +9,7 @@ from collections.abc import Callable, Iterator
 from typing import TypeVar
 
 from benchmarks.measure import CODEAGENT, Figure, model_server, ms, run
-from benchmarks.place import Place, place
+from benchmarks.place import BenchEnvironment, place
 from benchmarks.screen_pty import READY, terminal
 from benchmarks.served import HOST, served
 
@@ -41,7 +41,7 @@ def figures() -> Iterator[Figure]:
         yield from _frames(bare, servers)
 
 
-def _requests(what: str, bare: Place, here: Place) -> Iterator[Figure]:
+def _requests(what: str, bare: BenchEnvironment, here: BenchEnvironment) -> Iterator[Figure]:
     """Runs of both in turn: the time to the first request, and its size."""
     without, beside = _in_turn(
         lambda: served(HOST, ANSWER, bare), lambda: served(HOST, ANSWER, here)
@@ -60,7 +60,7 @@ def _requests(what: str, bare: Place, here: Place) -> Iterator[Figure]:
     yield Figure("… its size", f"{size:.2f} KB", f"without {small:.2f} KB", size / small, "<= 8 KB")
 
 
-def _frames(bare: Place, servers: Place) -> Iterator[Figure]:
+def _frames(bare: BenchEnvironment, servers: BenchEnvironment) -> Iterator[Figure]:
     with model_server(ANSWER) as server:
         command = [
             *CODEAGENT,
@@ -72,7 +72,7 @@ def _frames(bare: Place, servers: Place) -> Iterator[Figure]:
             "off",
         ]
 
-        def first(here: Place) -> float:
+        def first(here: BenchEnvironment) -> float:
             started = time.monotonic()
             with terminal(command, here.workspace, here.env) as screen:
                 screen.until(READY)
@@ -90,14 +90,14 @@ def _in_turn(one: Callable[[], T], other: Callable[[], T]) -> tuple[list[T], lis
     return [first for first, _ in pairs], [second for _, second in pairs]
 
 
-def _add_servers(here: Place) -> None:
+def _add_servers(here: BenchEnvironment) -> None:
     folder = here.home / "XDG_CONFIG_HOME" / "codeagent"
     folder.mkdir(parents=True)
     servers = {f"server{number}": _SILENT for number in range(5)}
     (folder / "mcp.json").write_text(json.dumps({"mcpServers": servers}))
 
 
-def _add_the_rest(here: Place) -> None:
+def _add_the_rest(here: BenchEnvironment) -> None:
     """Every built-in set, two agents, and a document of a thousand operations."""
     folder = here.home / "XDG_CONFIG_HOME" / "codeagent"
     (folder / "config.toml").write_text(_CONFIG)

@@ -5,7 +5,7 @@ import json
 from collections.abc import Iterator
 
 from benchmarks.measure import CODEAGENT, Figure, model_server, ms, run
-from benchmarks.place import Place, place
+from benchmarks.place import BenchEnvironment, place
 
 LOOK = '''
 import time
@@ -43,7 +43,7 @@ def figures() -> Iterator[Figure]:
         )
 
 
-def _first_result(here: Place, *, early: bool) -> float:
+def _first_result(here: BenchEnvironment, *, early: bool) -> float:
     """Return the seconds from the request to the first result."""
     (here.home / "XDG_CONFIG_HOME/codeagent/config.toml").write_text(
         f"early_reads = {str(early).lower()}\n"

@@ -11,7 +11,7 @@ from pathlib import Path
 
 from benchmarks.commands import exec_true_of
 from benchmarks.measure import CODEAGENT, Figure, ms
-from benchmarks.place import Place, place
+from benchmarks.place import BenchEnvironment, place
 from benchmarks.screen_pty import READY, Terminal, terminal
 
 SLEEP = "sleep 611.35"
@@ -47,7 +47,7 @@ def _median(once: Callable[[], float]) -> float:
     return statistics.median(once() for _ in range(TIMES))
 
 
-def _escape(model: str, here: Place) -> tuple[float, float, float]:
+def _escape(model: str, here: BenchEnvironment) -> tuple[float, float, float]:
     """Seconds of `docker exec true`, and from the second Esc to the end of the command and to an
     idle prompt."""
     with terminal(
@@ -66,7 +66,7 @@ def _escape(model: str, here: Place) -> tuple[float, float, float]:
         return floor, dead, time.monotonic() - pressed
 
 
-def _screen_terminated(model: str, here: Place) -> float:
+def _screen_terminated(model: str, here: BenchEnvironment) -> float:
     with terminal(
         [*CODEAGENT, "--model", model, "--mode", "auto"], here.workspace, here.env
     ) as screen:
@@ -79,7 +79,7 @@ def _screen_terminated(model: str, here: Place) -> float:
         return time.monotonic() - told
 
 
-def _terminated(model: str, here: Place) -> float:
+def _terminated(model: str, here: BenchEnvironment) -> float:
     command = [*CODEAGENT, "run", "--model", model, "--mode", "auto", "go"]
     with subprocess.Popen(
         command,

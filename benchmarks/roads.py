@@ -16,7 +16,7 @@ from typing import Any
 
 import codeagent
 from benchmarks.measure import CODEAGENT, Figure, model_server, run, workspace
-from benchmarks.place import Place, place
+from benchmarks.place import BenchEnvironment, place
 from codeagent.app import LocalApp
 from codeagent.app.runtime import open_session
 from codeagent.commands.launcher import LocalLauncher
@@ -130,7 +130,7 @@ def _figure(name: str, count: int, target: int) -> Figure:
     return Figure(name, f"{count} files", "-", None, f"<= {target}")
 
 
-async def _key_press(here: Place) -> tuple[int, int]:
+async def _key_press(here: BenchEnvironment) -> tuple[int, int]:
     """Until the answer reaches the approvals, and until the file that was asked about is there."""
     guard.QUIET = guard.REPEAT = 0.0
     model = here.script(
@@ -216,7 +216,7 @@ async def _turn(session: Session) -> Turn:
     return Turn(len(road.files), len(of_call), road.switches())
 
 
-def _modules_of_a_run(here: Place) -> int:
+def _modules_of_a_run(here: BenchEnvironment) -> int:
     with model_server([{"text": "done"}]) as server:
         model = ["--model", "openai/bench", "--api-base", server.base_url]
         command = [CODEAGENT[0], "-c", COUNTED, "run", *model, "--output", "json", "hi"]

@@ -5,7 +5,7 @@ import statistics
 from collections.abc import Iterator, Sequence
 
 from benchmarks.measure import CODEAGENT, Figure, model_server, ms
-from benchmarks.place import Place, place
+from benchmarks.place import BenchEnvironment, place
 from benchmarks.screen_pty import READY, terminal
 
 ANSWERS = 6
@@ -31,7 +31,7 @@ def _command(server: str, sandbox: str) -> Sequence[str]:
     return [*CODEAGENT, "--model", "openai/bench", "--api-base", server, "--sandbox", sandbox]
 
 
-def _at_once(sandbox: str, here: Place) -> tuple[float, float]:
+def _at_once(sandbox: str, here: BenchEnvironment) -> tuple[float, float]:
     """Medians: from Enter, pressed as soon as keys are read, to the request; from its response to
     the words."""
     leaves, shown = [], []
@@ -47,7 +47,7 @@ def _at_once(sandbox: str, here: Place) -> tuple[float, float]:
     return statistics.median(leaves), statistics.median(shown)
 
 
-def _warm(here: Place) -> Iterator[Figure]:
+def _warm(here: BenchEnvironment) -> Iterator[Figure]:
     """With the first request behind it."""
     with model_server([{"text": f"the-answer-{number}"} for number in range(ANSWERS)]) as server:
         with terminal(_command(server.base_url, "off"), here.workspace, here.env) as screen:

@@ -5,7 +5,7 @@ import statistics
 from collections.abc import Iterator
 
 from benchmarks.measure import CODEAGENT, Figure, run
-from benchmarks.place import Place, place
+from benchmarks.place import BenchEnvironment, place
 from benchmarks.screen_pty import READY, terminal
 from benchmarks.screen_text import LAST
 
@@ -36,7 +36,7 @@ def figures() -> Iterator[Figure]:
     yield Figure("… memory it takes", f"{grown:.0f} MB", "-", None, "bounded")
 
 
-def _command(model: str, here: Place) -> tuple[float, float]:
+def _command(model: str, here: BenchEnvironment) -> tuple[float, float]:
     """Seconds from Enter to the last word, and the memory the process grew by."""
     with terminal(
         [*CODEAGENT, "--model", model, "--mode", "auto"], here.workspace, here.env

@@ -6,7 +6,7 @@ import sys
 from collections.abc import Iterator, Sequence
 
 from benchmarks.measure import CODEAGENT, Figure, model_server, ms
-from benchmarks.place import Place, place
+from benchmarks.place import BenchEnvironment, place
 from benchmarks.screen_pty import READY, p95, terminal
 from benchmarks.screen_stream import BEGINS
 from benchmarks.screen_text import answer_of
@@ -52,7 +52,9 @@ def figures() -> Iterator[Figure]:
         )
 
 
-def _streaming(command: Sequence[str], here: Place, *, keys: int) -> tuple[float, list[float]]:
+def _streaming(
+    command: Sequence[str], here: BenchEnvironment, *, keys: int
+) -> tuple[float, list[float]]:
     """Processor seconds per second in the middle of a stream, and the echo of that many keys."""
     seconds = 6.0
     with terminal(command, here.workspace, here.env) as screen:

@@ -7,7 +7,7 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
 from benchmarks.measure import CODEAGENT, Figure, model_server, ms
-from benchmarks.place import Place, place
+from benchmarks.place import BenchEnvironment, place
 from benchmarks.screen_pty import READY, p95, terminal
 
 BARE = [sys.executable, "-m", "benchmarks.screen_floor", "input"]
@@ -33,7 +33,7 @@ class _Typed:
     """Processor seconds per second."""
 
 
-def _typed(command: Sequence[str], here: Place) -> Iterator[Figure]:
+def _typed(command: Sequence[str], here: BenchEnvironment) -> Iterator[Figure]:
     ours = _median([_type_at([*command, "--sandbox", "off"], here) for _ in range(5)])
     bare = _median([_type_at(BARE, here) for _ in range(5)])
     yield _beside("start to a typed character on screen", ours.start, bare.start, "<= 1.3")
@@ -43,7 +43,7 @@ def _typed(command: Sequence[str], here: Place) -> Iterator[Figure]:
     yield Figure("idle CPU at the prompt", used, least, None, "<= 1 ms/s")
 
 
-def _type_at(command: Sequence[str], here: Place) -> _Typed:
+def _type_at(command: Sequence[str], here: BenchEnvironment) -> _Typed:
     started = time.monotonic()
     with terminal(command, here.workspace, here.env) as screen:
         screen.until(READY)
@@ -69,7 +69,7 @@ def _beside(name: str, ours: float, bare: float, target: str) -> Figure:
     return Figure(name, ms(ours), f"bare Textual app {ms(bare)}", ours / bare, target)
 
 
-def _untouched(command: Sequence[str], here: Place) -> Iterator[Figure]:
+def _untouched(command: Sequence[str], here: BenchEnvironment) -> Iterator[Figure]:
     """Ten seconds from the start; with the container, and a model behind HTTP that is not asked."""
     memory, cpu = (
         statistics.median(column)
@@ -88,7 +88,7 @@ def _untouched(command: Sequence[str], here: Place) -> Iterator[Figure]:
         yield Figure(name, used, f"bare Textual app {least}", None, target)
 
 
-def _leave(command: Sequence[str], here: Place) -> tuple[float, float]:
+def _leave(command: Sequence[str], here: BenchEnvironment) -> tuple[float, float]:
     with terminal(command, here.workspace, here.env) as screen:
         screen.drain(UNTYPED)
         return screen.memory_mb(), screen.cpu()

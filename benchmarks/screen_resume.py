@@ -6,7 +6,7 @@ from collections.abc import Iterator, Sequence
 from pathlib import Path
 
 from benchmarks.measure import CODEAGENT, Figure, ms
-from benchmarks.place import LAST_ANSWER, Place, place
+from benchmarks.place import LAST_ANSWER, BenchEnvironment, place
 from benchmarks.screen_pty import READY, terminal
 
 FIRST_FRAME = b"hat would you like to do?"
@@ -20,7 +20,7 @@ def figures() -> Iterator[Figure]:
         yield from _chosen(screen, here)
 
 
-def _resumed(screen: Sequence[str], here: Place) -> Iterator[Figure]:
+def _resumed(screen: Sequence[str], here: BenchEnvironment) -> Iterator[Figure]:
     command = [*screen, "--resume", here.long_session(1000)]
     empty, empty_memory = _middle([_until_shown(screen, here, FIRST_FRAME) for _ in range(5)])
     full, memory = _middle([_until_shown(command, here, LAST_ANSWER.encode()) for _ in range(5)])
@@ -37,7 +37,9 @@ def _resumed(screen: Sequence[str], here: Place) -> Iterator[Figure]:
     )
 
 
-def _until_shown(command: Sequence[str], here: Place, text: bytes) -> tuple[float, float]:
+def _until_shown(
+    command: Sequence[str], here: BenchEnvironment, text: bytes
+) -> tuple[float, float]:
     """Seconds until the text is on screen, and the memory after things came to rest."""
     started = time.monotonic()
     with terminal(command, here.workspace, here.env) as screen:
@@ -51,7 +53,7 @@ def _middle(runs: Sequence[tuple[float, float]]) -> tuple[float, float]:
     return shown, memory
 
 
-def _chosen(screen: Sequence[str], here: Place) -> Iterator[Figure]:
+def _chosen(screen: Sequence[str], here: BenchEnvironment) -> Iterator[Figure]:
     """`/resume` of a log in which each turn says and reads some 40 KB."""
     session = here.long_session(700, size=40_000)
     log = max(

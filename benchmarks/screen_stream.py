@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from benchmarks.measure import CODEAGENT, Figure, model_server, ms
-from benchmarks.place import Place, place
+from benchmarks.place import BenchEnvironment, place
 from benchmarks.screen_pty import READY, Terminal, terminal
 from benchmarks.screen_text import LAST, answer_of, fence_of
 from benchmarks.served import HOST, floor, served
@@ -28,7 +28,7 @@ def _long(tokens: int) -> dict[str, Any]:
     return {"text": answer_of(tokens), "chunks": tokens}
 
 
-def _chunk(here: Place) -> Figure:
+def _chunk(here: BenchEnvironment) -> Figure:
     """What a long answer costs more than a short one, for each of its chunks."""
 
     def cost(command: Sequence[str]) -> float:
@@ -54,7 +54,7 @@ class _Answer:
     """Of keys typed meanwhile."""
 
 
-def _to_the_screen(here: Place) -> Iterator[Figure]:
+def _to_the_screen(here: BenchEnvironment) -> Iterator[Figure]:
     bare = statistics.median(served(floor(), [_long(TOKENS)], here).done.wall for _ in range(3))
     once, twice = (
         _middle([_answer(_long(tokens), here) for _ in range(3)]) for tokens in (TOKENS, 2 * TOKENS)
@@ -90,7 +90,7 @@ def _middle(answers: Sequence[_Answer]) -> _Answer:
     return _Answer(wall, cpu, [])
 
 
-def _answer(turn: dict[str, Any], here: Place, *, type_on: bool = False) -> _Answer:
+def _answer(turn: dict[str, Any], here: BenchEnvironment, *, type_on: bool = False) -> _Answer:
     """The second answer of a conversation: what the first one loads is measured elsewhere."""
     with model_server([{"text": "the-first"}, turn]) as server:
         command = [

@@ -11,7 +11,7 @@ from pathlib import Path
 from typing import Any
 
 from benchmarks.measure import CODEAGENT, Finished, Server, model_server, run
-from benchmarks.place import Place
+from benchmarks.place import BenchEnvironment
 from benchmarks.processes import memory_mb
 
 RUN = [*CODEAGENT, "run", "--model", "openai/bench", "--api-base", "BASE", "--yes"]
@@ -59,7 +59,7 @@ class Served:
         return self.exited - self.log[-1]["ended"]
 
 
-def served(command: Sequence[str], turns: list[dict[str, Any]], here: Place) -> Served:
+def served(command: Sequence[str], turns: list[dict[str, Any]], here: BenchEnvironment) -> Served:
     with model_server(turns) as server:
         started = time.monotonic()
         done = run(_filled(command, server), cwd=here.workspace, env=here.env)
@@ -67,7 +67,7 @@ def served(command: Sequence[str], turns: list[dict[str, Any]], here: Place) -> 
 
 
 def memory_at(
-    command: Sequence[str], turns: list[dict[str, Any]], here: Place, *numbers: int
+    command: Sequence[str], turns: list[dict[str, Any]], here: BenchEnvironment, *numbers: int
 ) -> list[float]:
     """PSS in MB of a run while it waits for the responses with these numbers, which are held back
     for a second."""

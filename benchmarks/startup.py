@@ -4,7 +4,7 @@ import sys
 from collections.abc import Iterator
 
 from benchmarks.measure import SCRIPT, Figure, median_of, ms, run
-from benchmarks.place import Place, place
+from benchmarks.place import BenchEnvironment, place
 from benchmarks.served import CONTAINER, HOST, floor, served
 
 ANSWER = [{"text": "done"}]
@@ -25,7 +25,7 @@ def _answers_without_work() -> Iterator[Figure]:
         )
 
 
-def _first_request(here: Place) -> Iterator[Figure]:
+def _first_request(here: BenchEnvironment) -> Iterator[Figure]:
     bare = median_of(9, lambda: served(floor(), ANSWER, here).to_first_request)
     for where, command in (("in the container", CONTAINER), ("on the host", HOST)):
         runs = [served(command, ANSWER, here) for _ in range(6)][1:]

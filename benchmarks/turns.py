@@ -5,7 +5,7 @@ from collections.abc import Callable, Iterator, Sequence
 from typing import Any
 
 from benchmarks.measure import Figure, ms
-from benchmarks.place import Place, place
+from benchmarks.place import BenchEnvironment, place
 from benchmarks.served import CONTAINER, HOST, Served, bash_turns, floor, memory_at, served
 
 TURNS = 20
@@ -39,7 +39,9 @@ def figures() -> Iterator[Figure]:
             )
 
 
-def _runs(command: Sequence[str], turns: list[dict[str, Any]], here: Place) -> list[Served]:
+def _runs(
+    command: Sequence[str], turns: list[dict[str, Any]], here: BenchEnvironment
+) -> list[Served]:
     """After one that is not counted."""
     return [served(command, turns, here) for _ in range(RUNS + 1)][1:]
 

@@ -3,6 +3,7 @@
 import runpy
 import shutil
 import subprocess
+import sys
 from pathlib import Path
 
 import pytest
@@ -53,3 +54,14 @@ def test_make_sets_up_again_where_the_environment_is_a_link_and_not_where_it_is_
         ["make", "-n", "setup"], check=True, capture_output=True, text=True
     ).stdout
     assert (".ci/setup.py" in said) == linked
+
+
+def test_every_benchmark_can_be_imported() -> None:
+    """None of them runs in `make test`."""
+    code = (
+        "import importlib, pkgutil, benchmarks\n"
+        "for each in pkgutil.iter_modules(benchmarks.__path__, 'benchmarks.'):\n"
+        "    each.name == 'benchmarks.__main__' or importlib.import_module(each.name)"
+    )
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, cwd=ROOT)
+    assert (done.returncode, done.stderr) == (0, "")
