@@ -9,10 +9,12 @@ from typing import Any
 
 from codeagent.config.settings import Settings
 from codeagent.core.cancel import CancelToken
-from codeagent.core.effects import Trial
 from codeagent.core.errors import ConfigError, SandboxUnavailable
 from codeagent.core.memory import OutputPage, Skill, SkillText
-from codeagent.core.ports import (
+from codeagent.core.ports import Workspace
+from codeagent.core.recipes import Recipe
+from codeagent.core.redact import Redactor
+from codeagent.core.sandbox import (
     Command,
     CommandResult,
     OnOutput,
@@ -21,10 +23,8 @@ from codeagent.core.ports import (
     SandboxInfo,
     SandboxSweep,
     StdioProgram,
-    Workspace,
+    Trial,
 )
-from codeagent.core.recipes import Recipe
-from codeagent.core.redact import Redactor
 from codeagent.core.tool import ToolContext
 from codeagent.core.toolbox import ToolProblem
 from codeagent.tools.edit.reads import ReadTracker

@@ -16,7 +16,7 @@ from codeagent.core.errors import CheckpointError, SandboxError
 from codeagent.core.events import CheckpointCreated
 from codeagent.core.history import PROMPT, BranchingHistory, CheckpointTimeline
 from codeagent.core.messages import Message
-from codeagent.core.ports import Sandbox
+from codeagent.core.sandbox import Sandbox
 from codeagent.core.sanitize import one_line
 
 _LABEL = 200

@@ -11,7 +11,8 @@ from codeagent.agent.todo import Todo
 from codeagent.core.dataclass import dataclass
 from codeagent.core.memory import OutputStore, Scratchpad
 from codeagent.core.policy import KeptRules, Objection, Policy
-from codeagent.core.ports import Sandbox, SandboxKind, Workspace
+from codeagent.core.ports import Workspace
+from codeagent.core.sandbox import Sandbox, SandboxKind
 from codeagent.core.tool import Tool
 from codeagent.core.toolbox import ToolsInUse
 from codeagent.session.fold import ToolDetails

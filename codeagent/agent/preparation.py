@@ -22,7 +22,7 @@ from codeagent.core.messages import Message, ToolCall, ToolMessage, text_of
 from codeagent.core.model import Model
 from codeagent.core.paths import refuse_protected
 from codeagent.core.policy import ApprovalKey
-from codeagent.core.ports import RunsCommands
+from codeagent.core.sandbox import RunsCommands
 from codeagent.core.sanitize import one_line
 from codeagent.core.tool import (
     EXCLUSIVE,

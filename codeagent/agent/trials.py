@@ -14,11 +14,12 @@ from codeagent.core.approval_events import EffectsFound
 from codeagent.core.cancel import CancelToken
 from codeagent.core.dataclass import dataclass
 from codeagent.core.display import DisplayBlock, TextBlock
-from codeagent.core.effects import Effect, Trial
+from codeagent.core.effects import Effect
 from codeagent.core.errors import ConfigError, ContentChanged, RunCancelled, WorkspaceError
 from codeagent.core.paths import host_reason, protected_part, secret_reason
 from codeagent.core.policy import EFFECTS, SAID_NO, Decision, Verdict
-from codeagent.core.ports import Command, CommandResult, OnOutput, Sandbox, Workspace
+from codeagent.core.ports import Workspace
+from codeagent.core.sandbox import Command, CommandResult, OnOutput, Sandbox, Trial
 from codeagent.core.sanitize import on_one_line, spelled
 from codeagent.core.tool import Preview
 

@@ -14,8 +14,9 @@ from codeagent.config.local_environment import LocalEnvironment, active_environm
 from codeagent.config.settings import Settings
 from codeagent.core.dataclass import dataclass
 from codeagent.core.errors import SandboxUnavailable
-from codeagent.core.ports import Sandbox, SandboxInfo, SandboxKind, Workspace
+from codeagent.core.ports import Workspace
 from codeagent.core.programs import find_program
+from codeagent.core.sandbox import Sandbox, SandboxInfo, SandboxKind
 from codeagent.core.sanitize import visible
 
 if TYPE_CHECKING:

@@ -36,9 +36,9 @@ from codeagent.core.errors import CodeagentError, ConfigError, SandboxError, Ses
 from codeagent.core.extension import Finding, FindingState, resolved
 from codeagent.core.host_programs import NOWHERE, VERSION, run_program
 from codeagent.core.messages import OutputStream
-from codeagent.core.ports import Command, Sandbox
 from codeagent.core.programs import find_program, needed_version, this_system
 from codeagent.core.redact import Redactor, is_secret_name
+from codeagent.core.sandbox import Command, Sandbox
 from codeagent.core.sanitize import one_line
 from codeagent.llm.catalog import is_scripted
 from codeagent.llm.factory import LANES, lane

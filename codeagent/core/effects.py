@@ -1,13 +1,8 @@
-"""What a command did in a copy-on-write view of the workspace, and the port through which it is
-taken or thrown away."""
+"""What a command did in a copy-on-write view of the workspace."""
 
-from collections.abc import Collection, Sequence
-from typing import Literal, Protocol
+from typing import Literal
 
-from codeagent.core.changes import Change
-from codeagent.core.checkpoints import Node
 from codeagent.core.dataclass import dataclass
-from codeagent.core.ports import CommandResult
 
 EntryKind = Literal["file", "folder", "link", "other"]
 
@@ -55,35 +50,3 @@ class Effect:
     """None: it was removed."""
     only_times: bool = False
     """Whether content and mode are as before."""
-
-
-class Trial(Protocol):
-    """A command that has run in a view of the workspace: nothing that it changed is in the
-    workspace until it is landed."""
-
-    @property
-    def result(self) -> CommandResult: ...
-
-    @property
-    def began_ns(self) -> int:
-        """When it began, in nanoseconds since the epoch, by the clock of `Entry.changed_ns`."""
-
-    async def effects(self) -> tuple[Effect, ...]:
-        """Return what it would change, compared with the workspace as it is now. Raises TooMuch,
-        OSError."""
-
-    async def changes(self, effects: Sequence[Effect]) -> tuple[Change[Node], ...]:
-        """Return those of the effects whose contents are small enough to show. Raises OSError."""
-
-    async def replace(self, change: Change[Node]) -> None:
-        """Let a file get this content in place of what the command wrote. Raises OSError."""
-
-    async def land(self, effects: Sequence[Effect], left: Collection[str] = ()) -> None:
-        """Land the effects without those at the paths in `left`, all or none.
-
-        Raises ContentChanged if something is not as it was when they were read, WorkspaceError,
-        PartlyChanged.
-        """
-
-    async def close(self) -> None:
-        """Throw away what has not landed."""

@@ -14,7 +14,8 @@ from codeagent.core.json_types import MAIN, JsonObject, JsonValue
 from codeagent.core.memory import Scratchpad
 from codeagent.core.messages import ContentPart, ErrorInfo, ErrorKind, TextPart, ignored
 from codeagent.core.policy import ApprovalKey, Effect, Mode, Permission
-from codeagent.core.ports import RunsCommands, Workspace
+from codeagent.core.ports import Workspace
+from codeagent.core.sandbox import RunsCommands
 from codeagent.core.sanitize import spelled
 
 if TYPE_CHECKING:  # few agents write to others

@@ -10,7 +10,7 @@ from itertools import count
 
 from codeagent.core.dataclass import dataclass
 from codeagent.core.errors import EngineError, SandboxLost, SandboxUnavailable
-from codeagent.core.ports import Command, CommandResult, OnOutput, SandboxInfo
+from codeagent.core.sandbox import Command, CommandResult, OnOutput, SandboxInfo
 from codeagent.sandbox.engine import Engine
 from codeagent.sandbox.engine_socket import unanswered
 from codeagent.sandbox.exec import (
@@ -54,7 +54,7 @@ class _RunningCall:
 
 
 class SessionContainer:
-    """Runs commands as `codeagent.core.ports.Sandbox` does, in one container at a time."""
+    """Runs commands as `codeagent.core.sandbox.Sandbox` does, in one container at a time."""
 
     def __init__(
         self,

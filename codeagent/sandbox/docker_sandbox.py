@@ -11,7 +11,7 @@ from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from codeagent.core.ports import (
+from codeagent.core.sandbox import (
     Command,
     CommandResult,
     OnOutput,
@@ -47,7 +47,7 @@ was."""
 
 
 class DockerSandbox:
-    """Implements `codeagent.core.ports.Sandbox` with a local Docker engine.
+    """Implements `codeagent.core.sandbox.Sandbox` with a local Docker engine.
 
     The other containers are made by the first command that needs them; each has its own `/tmp` and
     processes.

@@ -10,11 +10,12 @@ from contextlib import AbstractAsyncContextManager
 from functools import partial
 from pathlib import Path
 
-from codeagent.core.effects import Trial
 from codeagent.core.errors import SandboxUnavailable
 from codeagent.core.host_programs import COMMAND, WATCHDOG, new_mark, start_program
 from codeagent.core.messages import OutputStream
-from codeagent.core.ports import (
+from codeagent.core.programs import find_program
+from codeagent.core.redact import is_secret_name
+from codeagent.core.sandbox import (
     Command,
     CommandResult,
     OnOutput,
@@ -22,9 +23,8 @@ from codeagent.core.ports import (
     SandboxInfo,
     SandboxSweep,
     StdioProgram,
+    Trial,
 )
-from codeagent.core.programs import find_program
-from codeagent.core.redact import is_secret_name
 from codeagent.core.watchdog import MARK
 from codeagent.sandbox.freeze import FreezeLock
 from codeagent.sandbox.layers import finish_landings
@@ -55,7 +55,7 @@ _ALSO_SECRET = frozenset(
 
 
 class HostSandbox:
-    """Implements `codeagent.core.ports.Sandbox` without a container; confines nothing."""
+    """Implements `codeagent.core.sandbox.Sandbox` without a container; confines nothing."""
 
     def __init__(self, root: Path, environment: Mapping[str, str], state_dir: Path) -> None:
         """`environment` is this process's; commands do not get variables that contain secrets."""

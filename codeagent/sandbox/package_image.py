@@ -23,7 +23,7 @@ from urllib.parse import urlsplit
 
 from codeagent.core.errors import ConfigError, SandboxUnavailable
 from codeagent.core.messages import OutputStream
-from codeagent.core.ports import Command
+from codeagent.core.sandbox import Command
 from codeagent.core.sanitize import one_line
 from codeagent.sandbox.docker_sandbox import DockerSandbox
 from codeagent.sandbox.dockerfile_words import image_id, word

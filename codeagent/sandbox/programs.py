@@ -14,8 +14,8 @@ from typing import Literal
 
 from codeagent.core.errors import EngineError, SandboxLost, SandboxUnavailable
 from codeagent.core.host_programs import SERVER, minimal, new_mark, start_program
-from codeagent.core.ports import RunningProgram, StdioProgram
 from codeagent.core.programs import SEARCH_VARIABLES, find_program, why_not_found
+from codeagent.core.sandbox import RunningProgram, StdioProgram
 from codeagent.disk.locks import locked, try_lock
 from codeagent.disk.opens import open_folder
 from codeagent.sandbox.container import SessionContainer

@@ -7,7 +7,7 @@ from contextlib import nullcontext, suppress
 
 from codeagent.core.dataclass import dataclass
 from codeagent.core.errors import EngineError
-from codeagent.core.ports import CHECK, SandboxInfo
+from codeagent.core.sandbox import CHECK, SandboxInfo
 from codeagent.disk.locks import try_lock
 from codeagent.disk.opens import create_file, open_regular
 from codeagent.sandbox.engine import Engine

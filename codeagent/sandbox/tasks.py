@@ -11,7 +11,7 @@ from pathlib import Path
 from typing import Any, TypeVar
 
 from codeagent.core.errors import SandboxUnavailable
-from codeagent.core.ports import CommandResult
+from codeagent.core.sandbox import CommandResult
 
 T = TypeVar("T")
 GIB = 1024**3

@@ -15,7 +15,7 @@ from codeagent.core.checkpoints import Node
 from codeagent.core.dataclass import dataclass
 from codeagent.core.effects import Effect
 from codeagent.core.errors import EngineError, SandboxError, SandboxUnavailable
-from codeagent.core.ports import CHECK, Command, CommandResult, OnOutput
+from codeagent.core.sandbox import CHECK, Command, CommandResult, OnOutput
 from codeagent.sandbox.container import SessionContainer
 from codeagent.sandbox.guard import SessionResources
 from codeagent.sandbox.layers import Layer, remove_layer

@@ -45,7 +45,7 @@ from codeagent.core.model import (
     TextPiece,
 )
 from codeagent.core.policy import ApprovalKey, Decision, Permission, Policy
-from codeagent.core.ports import Sandbox
+from codeagent.core.sandbox import Sandbox
 from codeagent.core.tool import (
     Access,
     BaseChanged,

@@ -19,7 +19,7 @@ from codeagent.core.events import KnownEvent, Notice, RunFinished, ToolResultAdd
 from codeagent.core.messages import text_of
 from codeagent.core.policy import Answer as Word
 from codeagent.core.policy import Decision, Policy, Rule
-from codeagent.core.ports import SandboxSweep
+from codeagent.core.sandbox import SandboxSweep
 from codeagent.sandbox.guard import set_aside
 from codeagent.sandbox.host import HostSandbox
 from codeagent.sandbox.mounts import PinnedRoot

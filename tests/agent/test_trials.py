@@ -17,7 +17,7 @@ from codeagent.core.effects import Effect
 from codeagent.core.events import KnownEvent, ToolResultAdded
 from codeagent.core.messages import text_of
 from codeagent.core.policy import Decision, Mode, Policy, Rule
-from codeagent.core.ports import Command, CommandResult, OnOutput
+from codeagent.core.sandbox import Command, CommandResult, OnOutput
 from codeagent.core.tool import Tool, ToolContext, ToolResult
 from codeagent.sandbox.layers import Layer
 from codeagent.tools.shell.run import run_command

@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from codeagent.core.ports import Command, Sandbox
+from codeagent.core.sandbox import Command, Sandbox
 from codeagent.sandbox import docker_sandbox, tasks
 from codeagent.sandbox.host import HostSandbox
 from codeagent.sandbox.tasks import GIB, Room

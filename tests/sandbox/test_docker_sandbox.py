@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 
 from codeagent.core.errors import EngineError, SandboxLost, SandboxUnavailable
-from codeagent.core.ports import Command, CommandResult
+from codeagent.core.sandbox import Command, CommandResult
 from codeagent.sandbox.docker_sandbox import DockerSandbox
 from codeagent.sandbox.engine import Engine
 from codeagent.sandbox.engine_socket import engine_socket

@@ -17,7 +17,7 @@ from typing import Any
 import pytest
 import pytest_asyncio
 
-from codeagent.core.ports import Command, CommandResult
+from codeagent.core.sandbox import Command, CommandResult
 from codeagent.sandbox import work_user
 from codeagent.sandbox.docker_sandbox import DockerSandbox
 from codeagent.sandbox.engine import LABEL, Engine, reap

@@ -8,7 +8,7 @@ from functools import lru_cache
 
 from codeagent.core.dataclass import dataclass
 from codeagent.core.errors import EngineError, SandboxUnavailable
-from codeagent.core.ports import Command, CommandResult, OnOutput
+from codeagent.core.sandbox import Command, CommandResult, OnOutput
 from codeagent.sandbox.container import SessionContainer
 from codeagent.sandbox.egress.grant import Grant
 from codeagent.sandbox.egress.proxy import SOCKET, USER, EgressProxy

@@ -16,7 +16,8 @@ from codeagent.core.json_types import JsonValue
 from codeagent.core.lazy_regex import lazy_regex
 from codeagent.core.memory import OutputSink, OutputStore
 from codeagent.core.messages import STREAMS, OutputStream, TextPart, text_of
-from codeagent.core.ports import Command, CommandResult, RunsCommands, Workspace
+from codeagent.core.ports import Workspace
+from codeagent.core.sandbox import Command, CommandResult, RunsCommands
 from codeagent.core.tool import (
     Cancelled,
     Denied,

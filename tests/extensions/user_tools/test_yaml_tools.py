@@ -10,7 +10,7 @@ import pytest
 from codeagent.core.display import TerminalBlock, TextBlock
 from codeagent.core.messages import text_of
 from codeagent.core.policy import Policy, Rule
-from codeagent.core.ports import CommandResult
+from codeagent.core.sandbox import CommandResult
 from codeagent.core.tool import Denied, Failed, InvalidArgs, OpenArgs, Tool, ToolResult
 from codeagent.extensions.user_tools.yaml_loader import YamlLoader
 from codeagent.tools.arguments import parse_arguments
