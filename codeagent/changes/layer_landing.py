@@ -14,7 +14,7 @@ from typing import Any, Literal, assert_never
 from codeagent.changes.diff import count
 from codeagent.changes.layers import MARKS, attributes, closing_fd, look, opened
 from codeagent.core.dataclass import dataclass
-from codeagent.core.effects import Effect, Entry
+from codeagent.core.effects import Effect, LayerEntry
 from codeagent.core.errors import ContentChanged, PartlyChanged, WorkspaceError
 from codeagent.core.sanitize import spelled
 from codeagent.disk.opens import (
@@ -35,7 +35,7 @@ _LARGEST_JOURNAL = 1 << 28
 
 
 @dataclass(frozen=True)
-class Step:
+class LandingStep:
     """One rename that lands something, or what comes closest to it."""
 
     kind: StepKind
@@ -43,13 +43,13 @@ class Step:
     into the layer; `remove`: out of the workspace; `folder`: a new folder, of which not everything
     is taken."""
     path: str
-    before: Entry | None
-    after: Entry | None
+    before: LayerEntry | None
+    after: LayerEntry | None
     inside: str = ""
     """The digest of what is in a folder that goes as a whole, see `_digest`."""
 
 
-def plan(effects: Sequence[Effect], left: Collection[str] = ()) -> tuple[Step, ...]:
+def plan(effects: Sequence[Effect], left: Collection[str] = ()) -> tuple[LandingStep, ...]:
     """Return the steps that land the effects, without those at the paths in `left`.
 
     A folder that is new or goes as a whole is one step. One that becomes a file stays while
@@ -63,7 +63,7 @@ def plan(effects: Sequence[Effect], left: Collection[str] = ()) -> tuple[Step, .
         for effect in effects
         if _is_whole(effect) and effect.path not in out and effect.path not in holding
     }
-    gone: dict[str, list[tuple[str, Entry]]] = {path: [] for path in whole}
+    gone: dict[str, list[tuple[str, LayerEntry]]] = {path: [] for path in whole}
     for effect in effects:
         for folder in whole.intersection(_folders_of(effect.path)):
             if effect.before is not None:
@@ -82,25 +82,25 @@ def _is_whole(effect: Effect) -> bool:
     return "folder" in sides and sides[0] != sides[1]
 
 
-def _steps(effect: Effect, *, partly: bool) -> Iterator[Step]:
+def _steps(effect: Effect, *, partly: bool) -> Iterator[LandingStep]:
     """Yield the steps of one effect; `partly`: something below it is left."""
     path, before, after = effect.path, effect.before, effect.after
     if before is not None and before.kind == "folder" and partly and _is_whole(effect):
         return
     if after is not None and after.kind == "folder" and partly and _is_whole(effect):
         if before is not None:
-            yield Step("remove", path, before, None)
-        yield Step("folder", path, None, after)
+            yield LandingStep("remove", path, before, None)
+        yield LandingStep("folder", path, None, after)
     elif after is None:
-        yield Step("remove", path, before, None)
+        yield LandingStep("remove", path, before, None)
     elif before is None:
-        yield Step("move", path, None, after)
+        yield LandingStep("move", path, None, after)
     elif effect.only_times:
-        yield Step("times", path, before, after)
+        yield LandingStep("times", path, before, after)
     elif before.kind == after.kind == "folder":
-        yield Step("mode", path, before, after)
+        yield LandingStep("mode", path, before, after)
     else:
-        yield Step("swap", path, before, after)
+        yield LandingStep("swap", path, before, after)
 
 
 def _folders_of(path: str) -> list[str]:
@@ -117,7 +117,7 @@ class LayerLanding:
         self._upper = upper
         self._root = root
 
-    def land(self, steps: Sequence[Step]) -> None:
+    def land(self, steps: Sequence[LandingStep]) -> None:
         """Make all steps or none.
 
         Raises ContentChanged if something is not as it was when the layer was read, WorkspaceError
@@ -129,7 +129,7 @@ class LayerLanding:
             self._prepare(steps)
         except OSError as error:
             raise WorkspaceError(_failed(error)) from None
-        made: list[Step] = []
+        made: list[LandingStep] = []
         try:
             for step in steps:
                 self._make(step)
@@ -141,7 +141,7 @@ class LayerLanding:
             raise reason from None
         self._forget()
 
-    def _prepare(self, steps: Sequence[Step]) -> None:
+    def _prepare(self, steps: Sequence[LandingStep]) -> None:
         """Check every step, make the layer durable, and write down what is to be done."""
         folders = {step.path for step in steps if step.kind == "folder"}
         for step in steps:
@@ -156,7 +156,7 @@ class LayerLanding:
         self._sync(self._upper, steps)
         self._write("forward", steps)
 
-    def _check(self, step: Step, now: Entry | None) -> None:
+    def _check(self, step: LandingStep, now: LayerEntry | None) -> None:
         if step.before is None:
             if now is None or step.kind == "folder":
                 return
@@ -165,7 +165,7 @@ class LayerLanding:
             what = "is gone" if now is None else "changed meanwhile"
             raise ContentChanged(f"{spelled(step.path)} {what}; nothing was changed")
 
-    def _check_gone(self, step: Step, folder: int, name: str) -> None:
+    def _check_gone(self, step: LandingStep, folder: int, name: str) -> None:
         """Check what was replaced or removed, now that nobody can change it by its path."""
         found = look(folder, name)
         self._check(step, found)
@@ -176,7 +176,7 @@ class LayerLanding:
                         f"something in {spelled(step.path)} changed meanwhile; nothing was changed"
                     )
 
-    def _make(self, step: Step) -> None:
+    def _make(self, step: LandingStep) -> None:
         with self._folder_of(self._root, step.path) as (parent, name):
             match step.kind:
                 case "move":
@@ -199,7 +199,7 @@ class LayerLanding:
                 case _:
                     assert_never(step.kind)
 
-    def _swap(self, step: Step, parent: int, name: str) -> None:
+    def _swap(self, step: LandingStep, parent: int, name: str) -> None:
         with self._folder_of(self._upper, step.path) as (source, _):
             exchange(name, name, source, parent)
             try:
@@ -208,7 +208,7 @@ class LayerLanding:
                 exchange(name, name, source, parent)
                 raise
 
-    def _remove(self, step: Step, parent: int, name: str) -> None:
+    def _remove(self, step: LandingStep, parent: int, name: str) -> None:
         kept = _kept_as(step)
         with opened_path(self._folder / _REMOVED) as removed:
             rename_new(name, kept, parent, removed)
@@ -219,7 +219,7 @@ class LayerLanding:
                 raise
 
     def _take_back(
-        self, steps: Sequence[Step], made: Sequence[Step], reason: WorkspaceError
+        self, steps: Sequence[LandingStep], made: Sequence[LandingStep], reason: WorkspaceError
     ) -> None:
         """Take back what was made. Raises PartlyChanged if that fails; what is left of it is
         written down."""
@@ -231,7 +231,7 @@ class LayerLanding:
             raise PartlyChanged(f"{reason}; and it could not be taken back: {stuck}") from None
         self._forget()
 
-    def _unmake(self, step: Step) -> None:
+    def _unmake(self, step: LandingStep) -> None:
         """Take a step back that was made; one that was not is left alone."""
         with self._folder_of(self._root, step.path) as (parent, name):
             now = look(parent, name)
@@ -289,7 +289,7 @@ class LayerLanding:
         self._forget()
         return tuple(said)
 
-    def _make_unless_made(self, step: Step) -> None:
+    def _make_unless_made(self, step: LandingStep) -> None:
         with self._folder_of(self._root, step.path) as (parent, name):
             now = look(parent, name)
         if step.after is not None and step.kind in ("move", "swap", "folder"):
@@ -307,7 +307,7 @@ class LayerLanding:
         """Whether the layer is being landed in another workspace."""
         return (self._folder / _JOURNAL).exists()
 
-    def _begun(self) -> tuple[str, tuple[Step, ...]] | None:
+    def _begun(self) -> tuple[str, tuple[LandingStep, ...]] | None:
         """Return what the journal says; None if there is none, or it is of another workspace."""
         try:
             text = read_regular(self._folder / _JOURNAL, largest=_LARGEST_JOURNAL)
@@ -318,7 +318,7 @@ class LayerLanding:
             return None
         return str(written["way"]), tuple(_read_step(each) for each in written["steps"])
 
-    def _write(self, way: Literal["forward", "back"], steps: Sequence[Step]) -> None:
+    def _write(self, way: Literal["forward", "back"], steps: Sequence[LandingStep]) -> None:
         lines = [_written_step(step) for step in steps]
         written = {"root": _identity(self._root), "way": way, "steps": lines}
         replace_private(self._folder / _JOURNAL, json.dumps(written).encode())
@@ -344,7 +344,7 @@ class LayerLanding:
         with closing_fd(parent):
             yield parent, name
 
-    def _sync(self, top: int, steps: Iterable[Step]) -> None:
+    def _sync(self, top: int, steps: Iterable[LandingStep]) -> None:
         """Make everything durable at once, or file by file where that is not possible."""
         try:
             sync_file_system(top)
@@ -361,7 +361,7 @@ class LayerLanding:
                 os.fsync(parent)
 
 
-def _contents(path: str, folder: int) -> Iterator[tuple[str, Entry]]:
+def _contents(path: str, folder: int) -> Iterator[tuple[str, LayerEntry]]:
     """Yield everything in an open folder, with its path from there."""
     for name in os.listdir(folder):
         if (entry := look(folder, name)) is None:
@@ -372,7 +372,7 @@ def _contents(path: str, folder: int) -> Iterator[tuple[str, Entry]]:
                 yield from _contents(f"{path}/{name}", fd)
 
 
-def _digest(contents: Iterable[tuple[str, Entry]]) -> str:
+def _digest(contents: Iterable[tuple[str, LayerEntry]]) -> str:
     """Return a digest of which files and folders these are, and of when they last changed."""
     lines = sorted(
         f"{path}\0{each.inode}" + (f" {each.size} {each.modified_ns}" * (each.kind != "folder"))
@@ -381,13 +381,13 @@ def _digest(contents: Iterable[tuple[str, Entry]]) -> str:
     return sha256("\n".join(lines).encode(errors="surrogateescape")).hexdigest()
 
 
-def _kept_as(step: Step) -> str:
+def _kept_as(step: LandingStep) -> str:
     """Return the name under which what a step removes is kept until it has landed."""
     assert step.before is not None
     return f"{step.before.inode}"
 
 
-def _give_mode(parent: int, name: str, entry: Entry) -> None:
+def _give_mode(parent: int, name: str, entry: LayerEntry) -> None:
     """Give a folder this mode and these extended attributes."""
     wanted = {attribute: bytes.fromhex(value) for attribute, value in entry.attributes}
     with opened(parent, name) as fd:
@@ -398,7 +398,7 @@ def _give_mode(parent: int, name: str, entry: Entry) -> None:
             os.setxattr(fd, attribute, value)
 
 
-def _give_times(parent: int, name: str, entry: Entry) -> None:
+def _give_times(parent: int, name: str, entry: LayerEntry) -> None:
     accessed = os.stat(name, dir_fd=parent, follow_symlinks=False).st_atime_ns
     os.utime(name, ns=(accessed, entry.modified_ns), dir_fd=parent, follow_symlinks=False)
 
@@ -442,19 +442,19 @@ def _identity(folder: int) -> list[int]:
     return [status.st_dev, status.st_ino]
 
 
-def _written_step(step: Step) -> list[Any]:
+def _written_step(step: LandingStep) -> list[Any]:
     sides = [None if side is None else vars_of(side) for side in (step.before, step.after)]
     return [step.kind, step.path, step.inside, *sides]
 
 
-def vars_of(entry: Entry) -> dict[str, Any]:
-    return {name: getattr(entry, name) for name in Entry.__match_args__}
+def vars_of(entry: LayerEntry) -> dict[str, Any]:
+    return {name: getattr(entry, name) for name in LayerEntry.__match_args__}
 
 
-def _read_step(written: list[Any]) -> Step:
+def _read_step(written: list[Any]) -> LandingStep:
     kind, path, inside, *sides = written
-    before, after = (None if side is None else Entry(**side) for side in sides)
-    return Step(kind, path, before, after, inside)
+    before, after = (None if side is None else LayerEntry(**side) for side in sides)
+    return LandingStep(kind, path, before, after, inside)
 
 
 def _failed(error: OSError) -> str:

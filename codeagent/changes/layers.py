@@ -10,7 +10,7 @@ from dataclasses import replace
 from codeagent.core.changes import Change
 from codeagent.core.checkpoints import Node
 from codeagent.core.dataclass import dataclass
-from codeagent.core.effects import Effect, Entry, EntryKind
+from codeagent.core.effects import Effect, EntryKind, LayerEntry
 from codeagent.core.errors import CodeagentError
 from codeagent.disk.opens import NOT_THERE, open_below, open_folder, open_regular, read_regular
 
@@ -26,7 +26,7 @@ class TooMuch(CodeagentError):
     """A command changed more than can be looked through; nothing of it was landed."""
 
 
-def look(folder: int, name: str) -> Entry | None:
+def look(folder: int, name: str) -> LayerEntry | None:
     """Return what has this name in an open folder, a link itself and not its target; None if
     nothing has."""
     try:
@@ -82,8 +82,8 @@ class _Merge:
     def _entry(
         self,
         path: str,
-        before: Entry | None,
-        after: Entry,
+        before: LayerEntry | None,
+        after: LayerEntry,
         folders: tuple[int, int | None],
         opaque: bool,
     ) -> Iterator[Effect]:
@@ -129,7 +129,7 @@ def changes_of(
     return tuple(found)
 
 
-def _node(top: int, path: str, entry: Entry | None) -> Node | None:
+def _node(top: int, path: str, entry: LayerEntry | None) -> Node | None:
     """Read a file or link. Raises OSError."""
     if entry is None:
         return None
@@ -155,7 +155,7 @@ def _names(folder: int) -> list[str]:
 
 
 def _folder_changed(
-    path: str, before: tuple[Entry, int], after: tuple[Entry, int]
+    path: str, before: tuple[LayerEntry, int], after: tuple[LayerEntry, int]
 ) -> Iterator[Effect]:
     """Yield the effect on a folder's own mode and attributes; the folder is open on both sides."""
     old, new = (_with_attributes(*side) for side in (before, after))
@@ -163,12 +163,12 @@ def _folder_changed(
         yield Effect(path, old, new)
 
 
-def _with_attributes(entry: Entry, folder: int) -> Entry:
+def _with_attributes(entry: LayerEntry, folder: int) -> LayerEntry:
     found = tuple((name, value.hex()) for name, value in sorted(attributes(folder).items()))
     return replace(entry, attributes=found)
 
 
-def _removed(path: str, before: Entry, lower: int, depth: int) -> Iterator[Effect]:
+def _removed(path: str, before: LayerEntry, lower: int, depth: int) -> Iterator[Effect]:
     yield Effect(path, before, None)
     if before.kind == "folder":
         yield from _contents_removed(path, lower, depth)
@@ -185,7 +185,7 @@ def _contents_removed(path: str, lower: int, depth: int) -> Iterator[Effect]:
 
 
 def _changed(
-    path: str, before: Entry | None, after: Entry, upper: int, lower: int | None
+    path: str, before: LayerEntry | None, after: LayerEntry, upper: int, lower: int | None
 ) -> Iterator[Effect]:
     """Yield what became of a file, a link, or of something that is not a folder on both sides."""
     name = path.rpartition("/")[2]
@@ -196,7 +196,7 @@ def _changed(
         yield Effect(path, before, after, only_times=True)
 
 
-def _same(before: Entry, after: Entry, upper: int, lower: int, name: str) -> bool:
+def _same(before: LayerEntry, after: LayerEntry, upper: int, lower: int, name: str) -> bool:
     """Whether a file or link has the same content, mode and attributes in the layer."""
     sides = ((side.kind, side.mode, side.size, side.links) for side in (before, after))
     if len({*sides}) > 1:
@@ -259,10 +259,10 @@ def closing_fd(fd: int) -> Iterator[int]:
         os.close(fd)
 
 
-def _entry(status: os.stat_result) -> Entry:
+def _entry(status: os.stat_result) -> LayerEntry:
     kind = _kind(status.st_mode)
     mode = stat.S_IMODE(status.st_mode)
-    return Entry(
+    return LayerEntry(
         kind=kind,
         device=status.st_dev,
         inode=status.st_ino,

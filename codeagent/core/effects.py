@@ -8,7 +8,7 @@ EntryKind = Literal["file", "folder", "link", "other"]
 
 
 @dataclass(frozen=True)
-class Entry:
+class LayerEntry:
     """What is at a path: a file, a folder, a link, or something that never lands."""
 
     kind: EntryKind
@@ -27,7 +27,7 @@ class Entry:
     """The extended attributes of a folder whose mode or attributes a layer changes; values in
     hexadecimal digits."""
 
-    def is_still(self, now: "Entry | None") -> bool:
+    def is_still(self, now: "LayerEntry | None") -> bool:
         """Whether `now` is this very file with the same content; renaming it changes neither."""
         if now is None or self.kind == "folder":
             return now is not None and (self.device, self.inode) == (now.device, now.inode)
@@ -45,8 +45,8 @@ class Effect:
 
     path: str
     """Relative to the root."""
-    before: Entry | None
-    after: Entry | None
+    before: LayerEntry | None
+    after: LayerEntry | None
     """None: it was removed."""
     only_times: bool = False
     """Whether content and mode are as before."""

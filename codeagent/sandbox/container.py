@@ -7,6 +7,7 @@ from collections.abc import Awaitable, Callable
 from dataclasses import field
 from functools import partial
 from itertools import count
+from typing import TYPE_CHECKING
 
 from codeagent.core.dataclass import dataclass
 from codeagent.core.errors import EngineError, SandboxLost, SandboxUnavailable
@@ -27,11 +28,13 @@ from codeagent.sandbox.exec_stream import ExecTarget, lost
 from codeagent.sandbox.freeze import FreezeLock, ended, is_idle, kill, not_paused, pause, resume
 from codeagent.sandbox.guard import Container, ContainerGuard, SessionResources
 from codeagent.sandbox.launch import launch
-from codeagent.sandbox.layers import Layer
 from codeagent.sandbox.self_test import SelfTest, describe, remedy_of, self_test
 from codeagent.sandbox.spare import Spare
 from codeagent.sandbox.spec import SandboxSpec
 from codeagent.sandbox.tasks import DRAIN_SECONDS, in_thread, report_waiting, run_to_end, started
+
+if TYPE_CHECKING:
+    from codeagent.sandbox.layers import Layer  # only for views
 
 CommandVariables = Callable[[Engine, Container], Awaitable[tuple[str, ...]]]
 """Makes the variables (`NAME=value`) of one command, once it is known which container it starts
@@ -366,12 +369,7 @@ class SessionContainer:
             async with self._freeze_lock.activity():
                 target = self._target(container)
                 self.tested = await self_test(
-                    engine,
-                    target,
-                    root,
-                    container,
-                    read_only=spec.read_only_workspace,
-                    layer=container.layer,
+                    engine, target, root, container, read_only=spec.read_only, layer=container.layer
                 )
         except BaseException as error:
             self._give_up(container)
@@ -454,7 +452,7 @@ class SessionContainer:
     def _notices(self, call: _RunningCall) -> tuple[str, ...]:
         """Return what happened around the command; what it planted is moved away first."""
         assert call.container is not None
-        if self._spec.read_only_workspace:
+        if self._spec.read_only:
             return tuple(call.notices)
         return (*call.notices, *self._guard.quarantined(call.container))
 

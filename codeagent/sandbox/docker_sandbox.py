@@ -27,12 +27,19 @@ from codeagent.sandbox.exec_stream import ExecTarget
 from codeagent.sandbox.freeze import FreezeLock
 from codeagent.sandbox.guard import SessionResources, move_planted, set_aside
 from codeagent.sandbox.image import configured_image, require_image
-from codeagent.sandbox.layers import finish_landings
 from codeagent.sandbox.mounts import PinnedRoot
 from codeagent.sandbox.packages import PackageCache
 from codeagent.sandbox.self_test import SelfTest
 from codeagent.sandbox.spec import SandboxSpec
-from codeagent.sandbox.tasks import LOOK_SECONDS, Room, all_done, in_thread, started, within_disk
+from codeagent.sandbox.tasks import (
+    LOOK_SECONDS,
+    Room,
+    all_done,
+    finish_left,
+    in_thread,
+    started,
+    within_disk,
+)
 from codeagent.sandbox.thaw import thaw_left
 
 if TYPE_CHECKING:  # a session may do without
@@ -63,7 +70,7 @@ class DockerSandbox:
         self._on_progress: Callable[[str], None] = lambda _: None
         self._instance = secrets.token_hex(8)
         self._default = self._make(spec)
-        self._read_only = self._make(replace(spec, read_only_workspace=True))
+        self._read_only = self._make(replace(spec, access="read-only"))
         self._egress: EgressContainers | None = None
         self._programs: ContainerPrograms | None = None
         """Both are made for the first command that may reach hosts, or the first program."""
@@ -139,7 +146,7 @@ class DockerSandbox:
 
     async def finish_landings(self) -> tuple[str, ...]:
         """See the port."""
-        return await in_thread(partial(finish_landings, self.spec.state_dir, self.spec.root))
+        return await finish_left(self.spec.state_dir, self.spec.root)
 
     async def try_out(self, command: Command, on_output: OnOutput) -> "TriedCommand":
         """See the port."""

@@ -11,6 +11,7 @@ from collections.abc import Callable, Collection, Iterator
 from contextlib import contextmanager, suppress
 from functools import partial
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 from codeagent.core.dataclass import dataclass
 from codeagent.core.errors import SandboxUnavailable
@@ -22,7 +23,6 @@ from codeagent.sandbox.engine_socket import engine_socket
 from codeagent.sandbox.exec_stream import ExecTarget
 from codeagent.sandbox.freeze import processor_time
 from codeagent.sandbox.git_view import GitLocation, GitView, index_state, tracks
-from codeagent.sandbox.layers import Layer
 from codeagent.sandbox.mounts import (
     NOT_ALL_MASKED,
     PinnedEntry,
@@ -36,6 +36,9 @@ from codeagent.sandbox.spec import SandboxSpec
 from codeagent.sandbox.tasks import in_thread
 from codeagent.sandbox.thaw import FrozenList
 from codeagent.sandbox.work_user import WorkUser
+
+if TYPE_CHECKING:
+    from codeagent.sandbox.layers import Layer  # only for views
 
 _SETTLE_SECONDS = 10.0
 """How long closing waits for an engine that is creating a container."""
@@ -247,7 +250,7 @@ class Container:
     """What is mounted in place of the git directory; None if that is mounted itself."""
     user: WorkUser
     """The user that commands run as."""
-    layer: Layer | None
+    layer: "Layer | None"
     """What gets the changes of a view; None if the workspace itself does."""
 
     @property

@@ -27,7 +27,6 @@ from codeagent.core.sandbox import (
 )
 from codeagent.core.watchdog import MARK
 from codeagent.sandbox.freeze import FreezeLock
-from codeagent.sandbox.layers import finish_landings
 from codeagent.sandbox.process_tree import (
     ProcessTree,
     close_pipes,
@@ -40,6 +39,7 @@ from codeagent.sandbox.process_tree import (
 from codeagent.sandbox.tasks import (
     DRAIN_SECONDS,
     LONGEST_ARGUMENT,
+    finish_left,
     in_thread,
     run_to_end,
     within_disk,
@@ -98,7 +98,7 @@ class HostSandbox:
 
     async def finish_landings(self) -> tuple[str, ...]:
         """See the port."""
-        return await in_thread(partial(finish_landings, self._state_dir, self._root))
+        return await finish_left(self._state_dir, self._root)
 
     async def try_out(self, command: Command, on_output: OnOutput) -> Trial:
         """See the port."""

@@ -9,6 +9,7 @@ import threading
 from collections.abc import Callable
 from contextlib import suppress
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 from codeagent.core.dataclass import dataclass
 from codeagent.core.errors import EngineError, SandboxUnavailable
@@ -22,7 +23,6 @@ from codeagent.sandbox.freeze import process_list
 from codeagent.sandbox.git_view import GitView, view_of
 from codeagent.sandbox.guard import Container, SessionResources
 from codeagent.sandbox.image import ImageChoice, choose_image
-from codeagent.sandbox.layers import Layer, new_layer
 from codeagent.sandbox.mounts import (
     NOT_ALL_MASKED,
     PinnedEntry,
@@ -37,7 +37,7 @@ from codeagent.sandbox.profile import (
     PROXY_FOLDER,
     Bind,
     ContainerSpec,
-    Overlay,
+    MountedView,
     create_arguments,
     seccomp_filter,
 )
@@ -46,6 +46,9 @@ from codeagent.sandbox.spec import SandboxSpec
 from codeagent.sandbox.tasks import keeping
 from codeagent.sandbox.user_python import python_links, search_path, start_scripts
 from codeagent.sandbox.work_user import WorkUserChoice, choose_user
+
+if TYPE_CHECKING:
+    from codeagent.sandbox.layers import Layer  # only for views
 
 _REAP_SECONDS = 3.0
 """How long a start waits for what dead processes left to be removed; that may take longer, beside
@@ -113,7 +116,11 @@ def _start(
     """Make and start a container. Raises SandboxUnavailable, EngineError."""
     root, engine = resources.opened()
     image = choose_image(engine, spec, on_progress)
-    layer = None if spec.view is None else new_layer(spec.state_dir, root)
+    layer = None
+    if spec.view is not None:
+        from codeagent.sandbox.layers import new_layer  # only for views
+
+        layer = new_layer(spec.state_dir, root)
     contents = _contents(spec, resources, work, image, layer)
     arguments = create_arguments(
         ContainerSpec(
@@ -130,9 +137,7 @@ def _start(
             tmp_bytes=spec.limits.tmp_bytes,
             pids=spec.limits.pids,
             cpus=spec.limits.cpus,
-            overlay=contents.overlay,
-            network_of="" if spec.view is None else spec.view.container_id,
-            scratch=None if spec.view is None else spec.view.scratch,
+            view=contents.mounted_view,
         ),
         labels(spec.session, instance, str(root.path)),
     )
@@ -180,7 +185,7 @@ class _Contents:
     view: GitView | None
     cache: _MountedCache
     warnings: tuple[str, ...]
-    overlay: Overlay | None
+    mounted_view: MountedView | None
 
 
 def _contents(
@@ -188,7 +193,7 @@ def _contents(
     resources: SessionResources,
     work: WorkUserChoice,
     image: ImageChoice,
-    layer: Layer | None,
+    layer: "Layer | None",
 ) -> _Contents:
     """Prepare everything on this machine that is mounted; `layer`: what gets the changes in place
     of the workspace. Raises SandboxUnavailable."""
@@ -217,20 +222,23 @@ def _contents(
         view=view,
         cache=cache,
         warnings=(*_warnings(hidden), *filter(None, (unviewed,)), *cache.warnings),
-        overlay=None if layer is None else _overlay(root, layer, work),
+        mounted_view=None if layer is None else _mounted_view(spec, root, layer, work),
     )
 
 
-def _overlay(root: PinnedRoot, layer: Layer, work: WorkUserChoice) -> Overlay:
-    """Return the mount of a view. Raises SandboxUnavailable if the engine cannot be given its
+def _mounted_view(
+    spec: SandboxSpec, root: PinnedRoot, layer: "Layer", work: WorkUserChoice
+) -> MountedView:
+    """Return what a view consists of. Raises SandboxUnavailable if the engine cannot be given its
     folders."""
+    assert spec.view is not None
     lower, own = (work.shown(path) for path in (str(root.path), str(layer.folder)))
     if odd := next((path for path in (lower, own) if not _PLAIN.fullmatch(path)), None):
         raise SandboxUnavailable(
             f"{visible(odd)} cannot be shown as a view: its name has one of `,:\\`",
             "rename the folder",
         )
-    return Overlay(lower, own, str(root.path))
+    return MountedView(lower, own, str(root.path), spec.view.container_id, spec.view.scratch)
 
 
 def _reap_strays(engine: Engine) -> None:
@@ -329,7 +337,7 @@ def _binds(
         Bind(str(group), "/etc/group"),
         *(Bind(path, path, recursive=False) for path, _ in resources.repository.mounts),
         *spec.binds,
-        *(_workspace(root, spec.read_only_workspace) if spec.view is None else _mounted(root)),
+        *(_workspace(root, spec.read_only) if spec.view is None else _mounted(root)),
         *(Bind(found.path, found.path) for found in protected),
         *(Bind(str(empty), path) for path in sorted(found.path for found in hidden.masked)),
         *(() if spec.egress_folder is None else (Bind(str(spec.egress_folder), PROXY_FOLDER),)),
@@ -339,7 +347,7 @@ def _binds(
 def _package_cache(spec: SandboxSpec, uid: int, image: ImageChoice) -> _MountedCache:
     """Open the package cache, except for a container that may change nothing: nothing watches how
     much it writes."""
-    if spec.packages is None or spec.read_only_workspace:
+    if spec.packages is None or spec.read_only:
         return _MountedCache()
     try:
         folder, inode = spec.packages.open(uid)

@@ -76,13 +76,17 @@ class Bind:
 
 
 @dataclass(frozen=True)
-class Overlay:
-    """A mount in which changes of a folder go to a layer."""
+class MountedView:
+    """A mount in which changes of a folder go to a layer, in a container beside another one."""
 
     lower: str
     layer: str
     """The folder with `upper`, which gets the changes, and `work`, which is the kernel's."""
     target: str
+    beside: str
+    """Id of the container whose loopback is shared."""
+    scratch: tuple[str, str]
+    """The volumes with that container's `/tmp` and home directory."""
 
 
 @dataclass(frozen=True)
@@ -108,11 +112,9 @@ class ContainerSpec:
     the filter itself."""
     user_namespace: str = ""
     """`keep-id`: the user's own uid is the same inside; for Podman without root."""
-    overlay: Overlay | None = None
-    network_of: str = ""
-    """Id of a container whose loopback is shared; empty: one of its own."""
-    scratch: tuple[str, str] | None = None
-    """The volumes for `/tmp` and the home directory; None: new ones."""
+    view: MountedView | None = None
+    """What commands see in place of the workspace; None: the workspace itself, and scratch and
+    loopback of their own."""
 
 
 def create_arguments(spec: ContainerSpec, labels: dict[str, str]) -> dict[str, Any]:
@@ -127,7 +129,7 @@ def create_arguments(spec: ContainerSpec, labels: dict[str, str]) -> dict[str, A
         "User": f"{KEEPER}:{KEEPER}",
         "Env": [f"{name}={value}" for name, value in sorted(environment.items())],
         "WorkingDir": "/",
-        **({} if spec.network_of else {"Hostname": "sandbox"}),
+        **({} if spec.view else {"Hostname": "sandbox"}),
         "Labels": labels | {"codeagent.profile": profile_hash(spec)},
         "Healthcheck": {"Test": ["NONE"]},
         "AttachStdin": True,
@@ -136,11 +138,11 @@ def create_arguments(spec: ContainerSpec, labels: dict[str, str]) -> dict[str, A
         "AttachStdout": False,
         "AttachStderr": False,
         "Tty": False,
-        "NetworkDisabled": not spec.network_of,
+        "NetworkDisabled": spec.view is None,
         "HostConfig": {
             "AutoRemove": True,
             "Init": True,
-            "NetworkMode": f"container:{spec.network_of}" if spec.network_of else "none",
+            "NetworkMode": f"container:{spec.view.beside}" if spec.view else "none",
             "Privileged": False,
             "CapDrop": ["ALL"],
             "SecurityOpt": [
@@ -151,7 +153,7 @@ def create_arguments(spec: ContainerSpec, labels: dict[str, str]) -> dict[str, A
             "Tmpfs": {**(_memory(spec) if spec.seccomp_file else {}), **devices},
             "Mounts": [
                 *(_mount(bind) for bind in spec.binds),
-                *([] if spec.overlay is None else [_overlay(spec.overlay, labels)]),
+                *([] if spec.view is None else [_overlay(spec.view, labels)]),
                 *([] if spec.seccomp_file else _scratch(spec, labels)),
                 *terminals,
             ],
@@ -233,8 +235,9 @@ def _scratch(spec: ContainerSpec, labels: dict[str, str]) -> list[dict[str, Any]
     """
     size = f"nosuid,nodev,size={spec.tmp_bytes}"
     options = {"/tmp": f"{size},mode=1777", HOME: f"{size},mode=0700,uid={spec.uid},gid={spec.gid}"}
+    shared = ("", "") if spec.view is None else spec.view.scratch
     mounts = []
-    for target, name in zip(options, spec.scratch or ("", ""), strict=True):
+    for target, name in zip(options, shared, strict=True):
         mount: dict[str, Any] = {"Type": "volume", "Target": target}
         if name:
             mounts.append(mount | {"Source": name, "VolumeOptions": {"NoCopy": True}})
@@ -244,17 +247,17 @@ def _scratch(spec: ContainerSpec, labels: dict[str, str]) -> list[dict[str, Any]
     return mounts
 
 
-def _overlay(overlay: Overlay, labels: dict[str, str]) -> dict[str, Any]:
+def _overlay(view: MountedView, labels: dict[str, str]) -> dict[str, Any]:
     """Return a mount that goes with the container; nothing of the layer is made durable."""
     folders = {
-        "lowerdir": overlay.lower,
-        "upperdir": f"{overlay.layer}/upper",
-        "workdir": f"{overlay.layer}/work",
+        "lowerdir": view.lower,
+        "upperdir": f"{view.layer}/upper",
+        "workdir": f"{view.layer}/work",
     }
     options = [*(f"{name}={path}" for name, path in folders.items()), "userxattr", "volatile"]
     driver = {"type": "overlay", "device": "overlay", "o": ",".join(options)}
     volume = _new_volume(driver, labels)
-    return {"Type": "volume", "Target": overlay.target, "VolumeOptions": volume}
+    return {"Type": "volume", "Target": view.target, "VolumeOptions": volume}
 
 
 def _new_volume(options: dict[str, str], labels: dict[str, str]) -> dict[str, Any]:

@@ -95,7 +95,7 @@ class ContainerPrograms:
     async def start(self, program: StdioProgram) -> RunningProgram:
         """Implement `StartProgram`."""
         grant = None
-        spec = replace(self._spec, read_only_workspace=not program.writes)
+        spec = replace(self._spec, access="writable" if program.writes else "read-only")
         if program.directory is None:
             spec = replace(spec, python=replace(spec.python, environment=None))
         if program.hosts:

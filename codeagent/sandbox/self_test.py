@@ -4,6 +4,7 @@ import os
 import secrets
 from collections import defaultdict
 from contextlib import nullcontext, suppress
+from typing import TYPE_CHECKING
 
 from codeagent.core.dataclass import dataclass
 from codeagent.core.errors import EngineError
@@ -14,9 +15,11 @@ from codeagent.sandbox.engine import Engine
 from codeagent.sandbox.engine_socket import is_rootless
 from codeagent.sandbox.exec_stream import ExecTarget, run_script
 from codeagent.sandbox.guard import Container
-from codeagent.sandbox.layers import Layer
 from codeagent.sandbox.mounts import PinnedRoot
 from codeagent.sandbox.work_user import WorkUser
+
+if TYPE_CHECKING:
+    from codeagent.sandbox.layers import Layer  # only for views
 
 _TEST_SECONDS = 15.0
 _OWNED = "files written inside are seen outside, with the workspace's owner"
@@ -49,7 +52,7 @@ async def self_test(
     container: Container,
     *,
     read_only: bool,
-    layer: Layer | None = None,
+    layer: "Layer | None" = None,
 ) -> SelfTest:
     """Run the self-test; `layer`: where a view of the workspace keeps what is written inside.
 

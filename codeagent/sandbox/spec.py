@@ -2,7 +2,7 @@
 
 import os
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Literal
 
 from codeagent.core.dataclass import dataclass
 from codeagent.sandbox.described_image import ImagePlan
@@ -48,6 +48,11 @@ class View:
     """The volumes with that container's `/tmp` and home directory."""
 
 
+WorkspaceAccess = Literal["writable", "read-only"] | View
+"""What commands may do in the workspace; with a View, each container has a layer of its own, which
+they change in place of it."""
+
+
 @dataclass(frozen=True)
 class SandboxSpec:
     """One session's sandbox."""
@@ -75,13 +80,18 @@ class SandboxSpec:
     not kept."""
     binds: "tuple[Bind, ...]" = ()
     """Further mounts, at places of their own."""
-    read_only_workspace: bool = False
+    access: WorkspaceAccess = "writable"
     per_command: bool = False
     """Every command gets its own container, and the next one is made ready in advance: only files
     of the workspace survive from one to the next."""
     egress_folder: Path | None = None
     """Contains the socket of the proxy, for containers whose commands may reach hosts; None: no
     network access."""
-    view: View | None = None
-    """Each container has a layer of its own, which commands change in place of the workspace;
-    None: they change that itself."""
+
+    @property
+    def view(self) -> View | None:
+        return self.access if isinstance(self.access, View) else None
+
+    @property
+    def read_only(self) -> bool:
+        return self.access == "read-only"

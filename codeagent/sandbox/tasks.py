@@ -7,6 +7,7 @@ import threading
 from collections.abc import AsyncIterator, Awaitable, Callable, Coroutine, Iterator
 from contextlib import asynccontextmanager, contextmanager
 from dataclasses import replace
+from functools import partial
 from pathlib import Path
 from typing import Any, TypeVar
 
@@ -60,6 +61,16 @@ async def in_thread(work: Callable[[], T], unwanted: Callable[[T], None] = lambd
 
     threading.Thread(target=target, name="sandbox", daemon=True).start()
     return await future
+
+
+async def finish_left(state_dir: Path, root: Path) -> tuple[str, ...]:
+    """Finish landings in the workspace that killed processes had begun, see
+    `layers.finish_landings`."""
+    if not (state_dir / "sandbox" / "layers").exists():
+        return ()
+    from codeagent.sandbox.layers import finish_landings  # only if a command was tried out
+
+    return await in_thread(partial(finish_landings, state_dir, root))
 
 
 @asynccontextmanager

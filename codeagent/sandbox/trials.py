@@ -174,7 +174,7 @@ class Trials:
         engine = self._resources.opened()[1]
         volumes = await in_thread(partial(engine.volumes_of, beside))
         view = View(beside, (volumes["/tmp"], volumes[HOME]))
-        prepared = _Prepared(self._make(replace(self._spec, view=view)), beside)
+        prepared = _Prepared(self._make(replace(self._spec, access=view)), beside)
         try:
             await prepared.container.start()
         except BaseException:

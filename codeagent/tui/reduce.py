@@ -199,10 +199,8 @@ class Reducer:
                     cards.begin(event, state)
             case HostDecided():
                 state.approvals.reach(event)
-            case EffectsFound():
-                pass  # the card that follows shows them
-            case notices.AgentStarted() | notices.TextRead():
-                pass  # a child's first event; the reason for the next question
+            case notices.AgentStarted() | notices.TextRead() | EffectsFound():
+                pass  # a child's first event; the reason for, or what is on, the next question
             case _:
                 assert_never(event)
 

@@ -13,7 +13,7 @@ from codeagent.sandbox.profile import (
     KEEPER,
     Bind,
     ContainerSpec,
-    Overlay,
+    MountedView,
     create_arguments,
     profile_hash,
     seccomp_filter,
@@ -108,10 +108,7 @@ def test_temporary_places_have_a_size_and_no_set_uid() -> None:
 
 def test_a_view_shares_scratch_and_loopback_and_has_a_layer_in_place_of_the_workspace() -> None:
     spec = replace(
-        SPEC,
-        overlay=Overlay("/w", "/state/layer", "/w"),
-        network_of="abc",
-        scratch=("tmp-volume", "home-volume"),
+        SPEC, view=MountedView("/w", "/state/layer", "/w", "abc", ("tmp-volume", "home-volume"))
     )
     arguments = create_arguments(spec, {"codeagent": "1"})
     host = arguments["HostConfig"]
