@@ -171,8 +171,10 @@ def _of_kernel(name: str) -> FoundCommand:
 
 
 def _begun_with(words: Sequence[str]) -> FoundCommand | None:
-    """Return the command that the words begin with, or its action of another extension if the
-    command's own is off. Raises ConfigError if the user switched off what is meant."""
+    """Return the command that the words begin with; if its extension is off, the action that
+    another extension adds to it. Raises ConfigError if the user switched off what is meant."""
+    if " " in words[0]:
+        return None  # the name of a folder, although an action may have the same words
     command = found(words[0])
     if command is not None and not command.extension:
         return command
@@ -182,7 +184,7 @@ def _begun_with(words: Sequence[str]) -> FoundCommand | None:
     if action is not None and (command is None or is_off(command.extension)):
         command = action
     if command is not None:
-        refuse_if_off(command.extension, f"codeagent {command.name}")
+        refuse_if_off(command.extension, command.name)
     return command
 
 

@@ -8,6 +8,7 @@ import subprocess
 import sys
 import tomllib
 from dataclasses import fields
+from importlib import import_module
 from pathlib import Path
 from typing import get_args
 
@@ -31,6 +32,9 @@ ROOT = Path(__file__).parent.parent
 DOCS = ROOT / "docs"
 PAGES = [ROOT / "README.md", *sorted(DOCS.rglob("*.md"))]
 GENERATE = runpy.run_path(str(DOCS / "generate.py"))
+PACKAGES = {path.name.removesuffix(".py") for path in (ROOT / "codeagent").iterdir()}
+CLASS = re.compile(r"`(?:codeagent\.)?((\w+)(?:\.[a-z]\w*)+)\.([A-Z]\w+)")
+"""A class with its module, the first part of which is a folder of the package."""
 
 
 def name(path: Path) -> str:
@@ -236,6 +240,23 @@ def test_the_keys_of_the_readme_are_those_of_the_screen() -> None:
         if row.id.startswith(("chat.", "composer.send"))
     }
     assert [key for key in shown if key not in text] == []
+
+
+def test_every_class_that_is_named_with_its_module_is_there() -> None:
+    gone = [
+        f"{name(path)}: {module}.{called}"
+        for path in (*PAGES, *(ROOT / "codeagent").rglob("*.py"))
+        for module, package, called in CLASS.findall(path.read_text())
+        if package in PACKAGES and not is_there(f"codeagent.{module}", called)
+    ]
+    assert gone == []
+
+
+def is_there(module: str, called: str) -> bool:
+    try:
+        return hasattr(import_module(module), called)
+    except ImportError:
+        return False
 
 
 def test_every_slash_command_in_a_page_is_one_that_exists() -> None:

@@ -292,7 +292,7 @@ def result_of_error(
         case WorkspaceError():
             return _plain("failed", str(error), executed)
         case SandboxUnavailable():
-            return _plain("unavailable", f"{error}. {error.remedy}", executed=False)
+            return _plain("unavailable", f"{error}; {error.remedy}", executed=False)
         case _:
             return _plain("failed", f"{type(error).__name__}: {error}", executed)
 

@@ -41,7 +41,7 @@ class WorkspaceLock:
         return self._alone or self._together > 0 or bool(self._waiting)
 
     def enter_now(self, *, alone: bool) -> bool:
-        """Enter if nobody has to be waited for; False if the caller has to wait for its turn."""
+        """Enter at once if nothing is in the way; False if the caller has to wait for its turn."""
         if self._waiting or self._alone or (alone and self._together):
             return False
         self._count(alone)

@@ -188,7 +188,8 @@ class Emitter:
         self.emit(Notice(level="warning", code=code, text=text, data=data))
 
     def sync(self) -> Awaitable[None]:
-        """Await until everything emitted is on disk. Raises SessionWriteError."""
+        """Return what ends once everything emitted is on disk. Awaiting it raises
+        SessionWriteError."""
         return self._journal.sync()
 
     def observe(self, observer: Callable[[EventT], None], kind: type[EventT] | None = None) -> None:

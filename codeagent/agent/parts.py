@@ -174,14 +174,14 @@ class Assembled(Protocol):
     def snapshots(self) -> "GitCheckpoints": ...
 
     def for_agent(self, parts: "Parts", session: tuple[str, Path]) -> "Assembled":
-        """Return it for another agent, which has read nothing; `session`: see
+        """Return what another agent is put together from, which has read nothing; `session`: see
         `app.tools.ToolDependencies`."""
 
     async def in_copy(
         self, root: Path, git: str, session_id: str, stack: AsyncExitStack
     ) -> "Assembled":
-        """Return it for a copy of the workspace, whose git directory has the digest `git`, with a
-        sandbox of its own, which the stack closes. Raises SandboxUnavailable."""
+        """Return the same for a copy of the workspace, whose git directory has the digest `git`,
+        with a sandbox of its own, which the stack closes. Raises SandboxUnavailable."""
 
     def remade(
         self, names: Container[str], tools: Callable[[], Iterable[Tool[Any]]]

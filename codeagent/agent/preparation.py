@@ -71,7 +71,7 @@ class CallPreparation:
     def plan(self, call: ToolCall) -> PlannedCall:
         """Return what the user sees of the call before its batch runs."""
         try:
-            prepared = self.prepare(call)
+            prepared = self._prepare_again(call)
         except ToolError as error:
             reason = str(error).partition("\n")[0]
             return PlannedCall(
@@ -106,8 +106,7 @@ class CallPreparation:
         """Return name and target of a call that may change files, as far as known before it runs;
         otherwise empty."""
         try:
-            # What the call is about may have changed since its plan was shown.
-            prepared = replace(self.prepare(call))
+            prepared = self._prepare_again(call)
         except ToolError:
             return ""
         tool = prepared.tool
@@ -208,6 +207,12 @@ class CallPreparation:
             self._prepared.clear()
         prepared = PreparedCall(call, tool, read.args, read_as=read.read_as, dropped=read.dropped)
         self._prepared[call] = prepared
+        return prepared
+
+    def _prepare_again(self, call: ToolCall) -> PreparedCall:
+        """Like `prepare`, but what rules are matched against is made again: it may have changed
+        since the answer came, or since the plan was shown."""
+        prepared = self._prepared[call] = replace(self.prepare(call))
         return prepared
 
     def take(self, call: ToolCall) -> PreparedCall:

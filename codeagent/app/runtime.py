@@ -221,7 +221,7 @@ async def _base(
     log = session.log
 
     def read() -> tuple[ToolDependencies, _Files]:
-        """In one thread, as every change of threads costs."""
+        """Read everything in one thread: each change of threads costs time."""
         dependencies = ToolDependencies(
             settings,
             local,

@@ -161,7 +161,7 @@ def _tell_started(agent: Agent, starting: asyncio.Task[SandboxInfo]) -> None:
     if starting.cancelled():
         return
     if (trouble := starting.exception()) is not None:
-        remedy = f". {trouble.remedy}" if isinstance(trouble, SandboxUnavailable) else ""
+        remedy = f"; {trouble.remedy}" if isinstance(trouble, SandboxUnavailable) else ""
         agent.emitter.warn(
             "sandbox.unavailable", f"no sandbox, so every command fails: {trouble}{remedy}"
         )

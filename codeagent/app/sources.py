@@ -65,8 +65,8 @@ def _set_of(one: OfferedSet, dependencies: ToolDependencies) -> "BuiltInSet":
 
 
 def _unused(dependencies: ToolDependencies) -> Iterator[str]:
-    """Yield a line for what was given and nobody reads, and for each set that a file names, and
-    that is not there as its extension is switched off."""
+    """Yield a line for each setting that nobody reads, and for each set that a file names although
+    its extension is switched off."""
     settings, off = dependencies.settings, dependencies.extensions.sets_off
     yield from settings.unused
     for key in ("offer", "use"):
@@ -278,10 +278,11 @@ def open_catalog(
                 f"there is no toolset {name}: the extension {off[name]} is switched off; nothing was run"
             )
         if name not in known and name not in off:
+            every = dict.fromkeys((*known, *dependencies.extensions.sets))
             waiting = ", ".join(catalog.now.untrusted)
             hint = f"; not trusted as it is now, and so not loaded: {waiting}" if waiting else ""
             raise ConfigError(
-                f"there is no toolset {name}{nearest_or_all(name, known)}{hint}; nothing was run"
+                f"there is no toolset {name}{nearest_or_all(name, every)}{hint}; nothing was run"
             )
     return catalog, change
 
@@ -338,7 +339,7 @@ def troubles(dependencies: ToolDependencies, sandbox: StartedSandbox) -> Iterato
             visible(str(problem)),
         )
     if (trouble := sandbox.trouble) is not None:
-        yield "sandbox.unavailable", f"no sandbox, so bash is disabled: {trouble}. {trouble.remedy}"
+        yield "sandbox.unavailable", f"no sandbox, so bash is disabled: {trouble}; {trouble.remedy}"
     yield from told_at_start(sandbox.info)
     yield from _remarks_of_extensions(dependencies)
     for line in _unused(dependencies):

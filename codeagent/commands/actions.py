@@ -48,6 +48,6 @@ def run_added(
     extension, action = next(
         each for each in actions_of(command, own) if each[1].name == args.action
     )
-    refuse_if_off(extension.name, f"codeagent {action.words}")
+    refuse_if_off(extension.name, action.words)
     code: int | Coroutine[Any, Any, int] = import_module(action.module).main(args, app)
     return code

@@ -61,13 +61,22 @@ def _shown(extensions: Extensions, name: str) -> Iterator[str]:
     for label, parts in (
         ("settings", [f"[{section}]" for section in extension.settings]),
         ("toolsets", [f"{one.name}: {', '.join(one.tools)}" for one in extension.sets]),
-        ("commands", [f"codeagent {one.words}" for one in extension.subcommands]),
+        ("commands", list(_commands(extension))),
         ("loads", [f"*{suffix}" for one in extension.in_folders.kinds for suffix in one.suffixes]),
         ("models", _of_models(extension)),
         ("files", [*extension.in_folders.own, *extension.in_folders.project]),
     ):
         for number, part in enumerate(parts):
             yield f"  {label if number == 0 else '':<10}{part}"
+
+
+def _commands(extension: Extension) -> Iterator[str]:
+    for subcommand in extension.subcommands:
+        yield f"codeagent {subcommand.words}"
+    for option in extension.run_options:
+        yield f"codeagent run --{option.name} {option.metavar}"
+    for command in extension.screen.commands:
+        yield f"/{command.name} {command.arguments}".rstrip()
 
 
 def _of_models(extension: Extension) -> list[str]:

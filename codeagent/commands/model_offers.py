@@ -9,6 +9,7 @@ from dataclasses import replace
 from codeagent.config.keys import KeyStore, is_address, server_variable
 from codeagent.config.settings import Settings
 from codeagent.core.errors import ConfigError
+from codeagent.llm.catalog import is_scripted
 from codeagent.llm.key_trial import try_key
 from codeagent.llm.local_servers import KeyWanted, LocalServer, local_servers, server_at
 from codeagent.llm.providers import OFFERED, key_variables
@@ -110,7 +111,7 @@ class ModelOffers:
             ready = not variables or await self.has_key(variables)
         except ConfigError:
             ready = False
-        where = f"at {api_base}" if api_base else "hosted"
+        where = "scripted" if is_scripted(name) else f"at {api_base}" if api_base else "hosted"
         about = where if ready else f"hosted, needs {variables[0]}"
         return ModelRow(name, f"in use, {about}" if current else about, ready, api_base)
 

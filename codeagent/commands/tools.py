@@ -286,16 +286,21 @@ def _described(facts: dict[str, Any]) -> str:
         facts["description"],
     ]
     lines += [f"from {facts['origin']}", ""] if facts["origin"] else [""]
-    for name, schema in facts["parameters"].get("properties", {}).items():
+    parameters = facts["parameters"].get("properties", {})
+    widest = max([14, *map(len, (*parameters, *facts["restrictions"]))]) + 2
+    for name, schema in parameters.items():
         kind = schema.get("type") or "/".join(
             str(option.get("type")) for option in schema.get("anyOf", [])
         )
         needed = "required" if name in required else "optional"
-        lines.append(f"  {name:<16}{kind}, {needed}. {schema.get('description', '')}".rstrip())
+        lines.append(
+            f"  {name:<{widest}}{kind}, {needed}. {schema.get('description', '')}".rstrip()
+        )
     if facts["restrictions"]:
         lines += ["", "restricted to"]
         lines += [
-            f"  {name:<16}{', '.join(values)}" for name, values in facts["restrictions"].items()
+            f"  {name:<{widest}}{', '.join(values)}"
+            for name, values in facts["restrictions"].items()
         ]
     return "\n".join(lines)
 

@@ -66,7 +66,7 @@ class Extensions:
         known = [*(extension.name for extension in every), *self.broken]
         if unknown := [name for name in names if name not in known]:
             raise ConfigError(
-                f"there is no extension {one_line(unknown[0], 60)!r}; there are {', '.join(known)}"
+                f"there is no extension {one_line(unknown[0], 60)!r}; there are {', '.join(sorted(known))}"
             )
         off = {*names, *(extension.name for extension in self.off)}
         return Extensions(
@@ -92,7 +92,7 @@ class Extensions:
 
     @property
     def sets_off(self) -> Mapping[str, str]:
-        """The sets that are not there, and the extension that is switched off."""
+        """The sets that are not there, by name, and the extension of each, which is switched off."""
         return {one.name: extension.name for extension in self.off for one in extension.sets}
 
 
@@ -187,7 +187,7 @@ def _names(file: str) -> list[str]:
 
 
 def _brings(extension: Extension) -> dict[str, list[str]]:
-    """Return the names that only one extension can have, by what they are of."""
+    """Return the names that no other extension can have, by their kind."""
     return {
         "the name": [extension.name],
         "the settings": [*extension.settings],

@@ -1,5 +1,5 @@
-"""One file before and after: what every writer makes, and what is shown, judged, landed and
-undone."""
+"""One file before and after: what every writer makes, and what is shown, judged, landed, undone and
+committed."""
 
 import hashlib
 from collections.abc import Mapping

@@ -252,7 +252,7 @@ def _part(hint: Any) -> _Part:
         return _one_of(inner)
     if origin is Literal:
         return _literal(inner)
-    if origin is tuple:
+    if origin is tuple and inner[1:] == (...,):
         return _tuple(_part(inner[0]))
     if origin is dict:
         return _object(_part(inner[1]))

@@ -270,8 +270,8 @@ class Extension:
     and small files only; it starts nothing and waits for nothing, as `ToolSource.start` does."""
     models: Reference = ""
     """Of a function from a `Model` that was opened, what is known of its server
-    (`llm.learned.ServerKnowledge`) and the settings (`Sections`) to the `Model` that is asked in its
-    place."""
+    (`llm.server_knowledge.ServerKnowledge`) and the settings (`Sections`) to the `Model` that is
+    asked in its place."""
     at_provider: Reference = ""
     """Of a function from the settings to `llm.provider_tools.ProviderTools`: how requests declare
     the tools that a provider runs itself, and what answers say they did. One extension has it."""

@@ -1,8 +1,8 @@
 """Starts every program that runs on this machine itself: the rows of them all, their limits, and
 their end with us.
 
-Which program a row is, where it starts and what else limits it are in the table of
-docs/explanation/host-programs.md.
+The table of docs/explanation/host-programs.md says which program each row is, where it starts and
+what else limits it.
 
 A limit is set on a program right after its start, not before: to do that in the child makes a start
 ten times as expensive, and a wrapper program twice (docs/explanation/host-programs.md has the

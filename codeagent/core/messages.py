@@ -1,5 +1,5 @@
 """What the model sees: user, assistant and tool messages, and the rule that every call has exactly
-one result."""
+one result; and what a call may print before that."""
 
 from collections.abc import Awaitable, Generator, Sequence
 from typing import Annotated, Any, ClassVar, Literal, get_args

@@ -88,13 +88,19 @@ def refuse_protected(path: str) -> None:
         raise ProtectedPath(f"{path} is protected: no tool writes to {part}; nothing was written")
 
 
+def hidden_secret(asked: str, resolved: str) -> str | None:
+    """Return why a link with a harmless name is not followed, as a phrase; None if it does not lead
+    to a file of secrets."""
+    reason = secret_reason(resolved)
+    if reason is None or secret_reason(asked) is not None:
+        return None
+    return f"{spelled(asked)} is a link, and {reason}"
+
+
 def refuse_hidden_secret(asked: str, resolved: str) -> None:
     """Raise WorkspaceError if a link with a harmless name leads to a file of secrets."""
-    reason = secret_reason(resolved)
-    if reason is not None and secret_reason(asked) is None:
-        raise WorkspaceError(
-            f"{spelled(asked)} is a link, and {reason}; ask for {spelled(resolved)} by its own name"
-        )
+    if (why := hidden_secret(asked, resolved)) is not None:
+        raise WorkspaceError(f"{why}; ask for {spelled(resolved)} by its own name")
 
 
 def _plain(path: str) -> list[str]:

@@ -52,7 +52,7 @@ class Workspace(Protocol):
         """Return where the path leads after every link inside the workspace, relative to the root.
 
         The last part need not exist. The answer may be outdated at once: open it again beneath the
-        root. For `reading` a link with a harmless name must not lead to a file of secrets.
+        root. For `reading`, a link with a harmless name that leads to a file of secrets is refused.
         """
 
     def check(self) -> None:
@@ -72,8 +72,8 @@ class Workspace(Protocol):
         """Look at a file or folder; links inside the workspace are followed. Raises MissingPath."""
 
     def open(self, path: str) -> BinaryIO:
-        """Open a regular file for reading, never blocking on a FIFO, nor a file of secrets that a
-        link with a harmless name leads to. Raises MissingPath, NotAFile."""
+        """Open a regular file for reading, without blocking on a FIFO; see `resolve` about links.
+        Raises MissingPath, NotAFile."""
 
     def entries(self, path: str) -> Iterator[DirEntry]:
         """List a directory, links not followed, in byte order of the names."""

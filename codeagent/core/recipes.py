@@ -298,7 +298,7 @@ def _meant(name: str, known: Iterable[str]) -> str:
     names = list(known)
     if near := get_close_matches(name, names, n=1):
         return f"; did you mean {near[0]}?"
-    return f"; there are {', '.join(names)}" if names else "; it takes none"
+    return f"; there are {', '.join(names)}" if names else "; there are none"
 
 
 class Recipes(Protocol):
@@ -324,7 +324,7 @@ class Recipes(Protocol):
 
 
 class NoRecipes:
-    """Those of a conversation that cannot have any."""
+    """The Recipes of a conversation that cannot have any."""
 
     listed: tuple[Recipe, ...] = ()
     problems: tuple[ToolProblem, ...] = ()

@@ -45,7 +45,7 @@ class FileDraft:
         """Whether it has got its name, so that nothing is left to be discarded."""
 
     def fill(self, location: Location, owner: tuple[int, int], *, keep: bool) -> None:
-        """Write the content; `keep`: the file stays open until it is discarded.
+        """Write the content; `keep`: the file stays open until it has its name or is discarded.
 
         Mode, owner and extended attributes of the present file stay; set-id bits do not. `owner`
         (uid, gid) owns a new file if this process may choose. A hard link is cut, never written

@@ -334,11 +334,11 @@ class DockerSandbox:
 
     @property
     def _writing(self) -> tuple[SessionContainer, ...]:
-        """Those of programs that may write in the workspace."""
+        """The containers of programs that may write in the workspace."""
         return () if self._programs is None else tuple(self._programs.writing)
 
     def _others(self) -> "tuple[EgressContainers, ContainerPrograms]":
-        """Return what makes further containers."""
+        """Return what makes the containers of commands that may reach hosts, and of programs."""
         if self._egress is None or self._programs is None:
             from codeagent.sandbox.egress.containers import EgressContainers  # rarely needed
             from codeagent.sandbox.egress.internet import Internet

@@ -257,7 +257,10 @@ class Engine:
         """Make an image of a root file system, given as a tar's bytes or path."""
         repository, _, version = tag.partition(":")
         names = {"repository": repository, "tag": version, "changes": changes}
-        answer = self.call_library(lambda api: api.import_image(tar, **names))
+        if isinstance(tar, bytes):  # docker-py's `import_image` would not wait long for these
+            answer = self.call_library(lambda api: api.import_image_from_data(tar, **names))
+        else:
+            answer = self.call_library(lambda api: api.import_image(tar, **names))
         if self.image(tag) is None and (made := re.search(r"sha256:[0-9a-f]{64}", str(answer))):
             self.tag(made[0], tag)  # Podman gives it the repository's name only
         if self.image(tag) is None:

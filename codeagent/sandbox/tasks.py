@@ -115,8 +115,8 @@ async def run_to_end(work: Coroutine[Any, Any, T]) -> T:
 
 
 def started(work: Coroutine[Any, Any, T]) -> asyncio.Task[T]:
-    """Start work beside what comes next; whoever awaits the task learns what went wrong, if anybody
-    does."""
+    """Start work in the background; its error is raised to whoever awaits the task, and otherwise
+    dropped."""
     task = asyncio.create_task(work)
     task.add_done_callback(lambda task: task.cancelled() or task.exception())
     return task

@@ -51,8 +51,8 @@ _TOLD = {
     "(trigger-": "",
     "(message ": "",
 }
-"""How notes for the model begin (`agent.mode_notes`, `core.notes`, `agent.loop`), and their short
-form."""
+"""How notes for the model begin (`agent.prompt`, `core.notes`, `agent.model_request`), and their
+short form."""
 
 
 def state_of(result: ToolResultAdded) -> CallState:

@@ -50,15 +50,18 @@ class Instructions:
     """At most 32 KiB of AGENTS.md, hidden characters as escapes; empty if there is none that may be
     read."""
     problems: tuple[ToolProblem, ...] = ()
-    """A warning for the user about hidden characters."""
+    """A warning for the user: about hidden characters, or why it is not read."""
 
 
 def load_instructions(workspace: Workspace) -> Instructions:
     try:
         with workspace.open(INSTRUCTIONS) as file:
             data = file.read(_LARGEST_INSTRUCTIONS + 1)
-    except WorkspaceError:
+    except MissingPath:
         return Instructions()
+    except WorkspaceError as error:
+        text = f"it is not read, and the model gets no instructions: {error}"
+        return Instructions(problems=(ToolProblem(INSTRUCTIONS, text, "warning"),))
     raw = data[:_LARGEST_INSTRUCTIONS].decode("utf-8", "replace").removeprefix("\ufeff")
     more = (
         f"\n[{INSTRUCTIONS} is longer; read it for the rest]"

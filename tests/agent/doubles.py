@@ -326,7 +326,7 @@ class Place:
     def check(self) -> None:
         return None
 
-    def resolve(self, path: str) -> str:
+    def resolve(self, path: str, *, reading: bool = True) -> str:
         return path
 
 

@@ -455,19 +455,33 @@ async def test_where_nobody_watches_the_end_waits_for_what_a_batch_is_owed_and_f
     assert causes(quick) == []
 
 
+class Moved(Put):
+    """What it is about changes between two looks at the same call."""
+
+    at = "locked"
+
+    def approval_key(self, args: Do) -> ApprovalKey:
+        return ApprovalKey(kind="text", parts=(self.at,))
+
+
+MOVED = ToolCall(id="c1", name="put", arguments='{"what": "a.txt"}')
+LOCKED = Policy(rules=(Rule.parse("put(locked)", "deny", "user"),))
+
+
 async def test_a_call_that_its_rule_no_longer_denies_when_its_batch_begins_gets_a_checkpoint() -> (
     None
 ):
-    class Moved(Put):
-        at = "locked"
-
-        def approval_key(self, args: Do) -> ApprovalKey:
-            return ApprovalKey(kind="text", parts=(self.at,))
-
     tool = Moved(MemoryCheckpoints())
-    s = scene(more=(tool,), policy=Policy(rules=(Rule.parse("put(locked)", "deny", "user"),)))
-    calls = s.agent._context.executor.calls
-    call = ToolCall(id="c1", name="put", arguments='{"what": "a.txt"}')
-    assert (calls.plan(call).permission, calls.change(call)) == ("deny", "")
+    calls = scene(more=(tool,), policy=LOCKED).agent._context.executor.calls
+    assert (calls.plan(MOVED).permission, calls.change(MOVED)) == ("deny", "")
     tool.at = "free"
-    assert calls.change(call) == "put a.txt"
+    assert calls.change(MOVED) == "put a.txt"
+
+
+async def test_the_plan_of_a_call_is_about_what_holds_then_and_not_while_the_answer_came() -> None:
+    tool = Moved(MemoryCheckpoints())
+    tool.at = "free"
+    calls = scene(more=(tool,), policy=LOCKED).agent._context.executor.calls
+    assert not calls.may_begin_early(MOVED)
+    tool.at = "locked"
+    assert calls.plan(MOVED).permission == "deny"

@@ -393,4 +393,4 @@ async def test_a_command_that_needs_no_question_does_not_run_without_a_sandbox_t
         Turn("", (("bash", '{"command": "ls"}'),)), Turn("done"), sandbox=sandbox, more=(bash,)
     ).run()
     [result] = of(events, ToolResultAdded)
-    assert (result.error.message, sandbox.commands) == ("no engine. start it", [])
+    assert (result.error.message, sandbox.commands) == ("no engine; start it", [])

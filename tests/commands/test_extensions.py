@@ -41,6 +41,19 @@ def test_what_one_brings_is_shown(capsys: pytest.CaptureFixture[str]) -> None:
     assert "models    tools that a model's provider runs" in printed
 
 
+def test_what_one_brings_has_its_options_and_its_commands_on_the_screen(
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    assert cli.main(["extensions", "show", "recipes"]) == 0
+    commands = capsys.readouterr().out.partition("commands  ")[2].split("\n")
+    assert [line.strip() for line in commands if line] == [
+        "codeagent recipes",
+        "codeagent run --recipe NAME",
+        "codeagent run --input NAME=VALUE",
+        "/recipes [trust|distrust]",
+    ]
+
+
 def test_an_unknown_one_is_an_error(capsys: pytest.CaptureFixture[str]) -> None:
     assert cli.main(["extensions", "show", "nothing"]) == 2
     assert "there is no extension 'nothing'" in capsys.readouterr().err
@@ -51,7 +64,8 @@ def test_the_command_of_an_extension_that_is_off_says_so(
 ) -> None:
     write('[extensions]\noff = ["mcp"]\n')
     assert cli.main(["mcp", "list"]) == 2
-    assert "the extension mcp is switched off, by extensions.off in" in capsys.readouterr().err
+    said = "codeagent: mcp: the extension mcp is switched off, by extensions.off in"
+    assert capsys.readouterr().err.startswith(said)
 
 
 def test_an_action_of_another_extension_is_there_while_that_of_its_command_is_off(
@@ -66,12 +80,21 @@ def test_an_action_of_another_extension_is_there_while_that_of_its_command_is_of
     assert "the extension mcp is switched off" in capsys.readouterr().err
 
 
+def test_a_folder_with_the_words_of_an_action_as_its_name_is_a_folder(
+    capsys: pytest.CaptureFixture[str], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    (tmp_path / "mcp serve").mkdir()
+    monkeypatch.chdir(tmp_path)
+    assert cli.main(["mcp serve", "--help"]) == 0
+    assert capsys.readouterr().out.startswith("usage: codeagent [PATH] ")
+
+
 def test_an_action_whose_own_extension_is_off_says_so(capsys: pytest.CaptureFixture[str]) -> None:
     for off in ('"mcp_serve"', '"mcp", "mcp_serve"'):
         write(f"[extensions]\noff = [{off}]\n")
         assert cli.main(["mcp", "serve"]) == 2
-        said = "codeagent mcp serve: the extension mcp_serve is switched off"
-        assert said in capsys.readouterr().err
+        said = "codeagent: mcp serve: the extension mcp_serve is switched off"
+        assert capsys.readouterr().err.startswith(said)
 
 
 @pytest.mark.parametrize(

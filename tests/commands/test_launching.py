@@ -230,6 +230,12 @@ async def test_without_a_model_the_local_servers_are_offered(
     )
 
 
+async def test_a_scripted_model_is_not_called_hosted(product: Product) -> None:
+    model = script(product, {"text": "done"})
+    rows = await launcher(product).models(Settings(model=model))
+    assert [row.about for row in rows if row.name == model] == ["in use, scripted"]
+
+
 async def test_without_a_model_those_of_the_keys_that_are_there_are_offered(
     product: Product, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -185,6 +185,13 @@ def add_server(product: Product, behaviour: str, *, name: str = "it") -> None:
     assert product.call("mcp", "add", name, "--machine", "--", *command).code == 0
 
 
+def test_a_file_that_cannot_be_read_is_not_said_to_have_no_server(product: Product) -> None:
+    (product.workspace / ".mcp.json").write_text("{")
+    done = product.call("mcp", "list")
+    assert (done.code, done.out) == (0, "")
+    assert ".mcp.json:1: not JSON" in done.err
+
+
 def test_a_tested_server_lists_its_tools_and_is_ended(product: Product) -> None:
     add_server(product, "Server")
     done = product.call("mcp", "test", "it")

@@ -110,7 +110,7 @@ async def test_a_container_that_cannot_be_had_is_told_and_a_command_fails_closed
     assert notices(seen) == [
         (
             "sandbox.unavailable",
-            "no sandbox, so every command fails: it failed its self-test. run doctor",
+            "no sandbox, so every command fails: it failed its self-test; run doctor",
         )
     ]
     [result] = [event for event in events if isinstance(event, ToolResultAdded)]
@@ -144,7 +144,7 @@ async def test_nothing_is_started_any_further_once_the_engine_does_not_answer(
     runtime = await opened(tmp_path, [{"text": "done"}], seen := [])
     await until(lambda: not start.running)
     assert notices(seen) == [
-        ("sandbox.unavailable", "no sandbox, so bash is disabled: no engine answers. start it")
+        ("sandbox.unavailable", "no sandbox, so bash is disabled: no engine answers; start it")
     ]
     assert "bash" not in {tool.name for tool in runtime.next_request().tools}
     await runtime.close()

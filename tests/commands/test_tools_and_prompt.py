@@ -28,6 +28,22 @@ def test_one_tool_is_shown_with_its_arguments(product: Product) -> None:
     assert "  path " in product.call("tools", "show", "write").out
 
 
+def test_the_arguments_are_a_column_as_wide_as_the_longest_name(product: Product) -> None:
+    lines = product.call("tools", "show", "bash").out.splitlines()
+    kinds = {line.split()[0]: line.split()[1] for line in lines if line.startswith("  ")}
+    assert kinds["run_in_background"] == "boolean,"
+    assert kinds["command"] == "string,"
+    columns = {line.index(kinds[line.split()[0]]) for line in lines if line.startswith("  ")}
+    assert len(columns) == 1
+
+
+def test_a_toolset_that_does_not_exist_names_the_built_in_ones(product: Product) -> None:
+    model = product.script({"text": "done"})
+    for given, said in (("wbe", "there is no toolset wbe; did you mean web?"), ("zzz", "triggers")):
+        done = product.run(model, "--toolset", given)
+        assert done.code == 2 and said in done.err, given
+
+
 def test_an_unknown_tool_names_the_closest(product: Product) -> None:
     done = product.call("tools", "show", "wriet")
     assert (done.code, done.out) == (2, "")

@@ -6,6 +6,7 @@ from typing import Any
 
 import pytest
 
+from codeagent.core.dataclass import record
 from codeagent.core.display import UnknownBlock
 from codeagent.core.event_json import to_json
 from codeagent.core.events import MessageAdded, RunFinished, TurnStarted
@@ -42,6 +43,15 @@ def test_a_field_of_a_wrong_type_is_named_and_nothing_is_written(event: object, 
 def test_what_json_has_no_word_for_is_refused() -> None:
     with pytest.raises(ValueError, match="cannot be written"):
         to_json(UnknownBlock(type="x", more={"a": object()}))  # type: ignore[dict-item]  # what is tested
+
+
+def test_a_field_of_a_type_that_cannot_be_checked_is_refused() -> None:
+    @record
+    class Pair:
+        both: tuple[int, int]
+
+    with pytest.raises(ValueError, match="cannot be written: both"):
+        to_json(Pair(both=(1, 2, 3)))  # type: ignore[arg-type]  # what is tested
 
 
 def test_what_is_nested_too_deeply_to_be_read_again_is_not_written() -> None:

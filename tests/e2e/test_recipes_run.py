@@ -236,6 +236,13 @@ def test_an_input_of_the_recipe_restricts_the_tools_of_a_file(product: Product) 
     assert "the input 'project' is missing" in plain.err
 
 
+def test_a_folder_without_recipes_says_so_and_where_they_are_read_from(product: Product) -> None:
+    listed = product.call("recipes", "list")
+    assert (listed.code, listed.err) == (0, "")
+    assert listed.out.startswith("no recipe is here; they are read from ")
+    assert json.loads(product.call("recipes", "list", "--json").out) == []
+
+
 def test_recipes_are_listed_shown_and_checked(release: Product, tmp_path: Path) -> None:
     folder = release.workspace / ".codeagent" / "commands"
     (folder / "broken.md").write_text("one {{inputs.x}}")

@@ -14,6 +14,7 @@ import pytest
 from PIL import Image
 
 from codeagent.extensions.replay import pictures, player
+from codeagent.tui.transcript import sheet_view
 from tests.e2e.product import Product, bash, calls, read, say
 from tests.pty_screen import PtyScreen
 
@@ -62,6 +63,18 @@ def test_it_pauses_before_each_batch_and_goes_on_with_enter(product: Product) ->
             assert "It is counted." not in screen.text()
             screen.send("\x1bc")
         screen.wait_for("It is counted.")
+
+
+def test_a_picture_shows_the_end_of_the_conversation_above_a_card(
+    product: Product, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Also if drawing takes so long that resizes are put off."""
+    monkeypatch.setattr(sheet_view, "_SLOW", -1.0)
+    rows = "\n\n".join(f"row {number}" for number in range(30))
+    script = product.script({**calls(read("a.txt")), "text": rows}, say("The plan."))
+    assert product.run(script, "--mode", "plan").code == 0
+    drawn = product.call("replay", "--svg", "-", "--size", "80x24").out.replace("&#160;", " ")
+    assert drawn.count(">The plan.<") == 2, "in the conversation and on the card"
 
 
 def test_a_session_becomes_a_cast_a_picture_and_a_gif_without_a_terminal(product: Product) -> None:

@@ -11,6 +11,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from docker.api.image import ImageApiMixin
 
 from codeagent.core.errors import EngineError, SandboxUnavailable
 from codeagent.sandbox.docker_sandbox import DockerSandbox
@@ -298,3 +299,25 @@ def test_a_build_without_network_says_so_in_the_words_of_the_engine(name: str, m
             io.BytesIO(), "D", BuildOptions("a:b", network=network), lambda line: None
         )
     assert asked == [mode, None]
+
+
+@pytest.mark.parametrize("as_file", [True, False])
+def test_an_import_may_take_as_long_as_it_takes(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, as_file: bool
+) -> None:
+    class Posting(ImageApiMixin):
+        def _url(self, path: str) -> str:
+            return path
+
+        def _post(self, url: str, **options: Any) -> None:
+            posted.append(options)
+
+        def _result(self, response: None) -> str:
+            return ""
+
+    posted: list[dict[str, Any]] = []
+    (tmp_path / "root.tar").write_bytes(b"tar")
+    monkeypatch.setattr(Engine, "call_library", lambda self, request: request(Posting()))
+    monkeypatch.setattr(Engine, "image", lambda self, reference: "sha256:1")
+    Engine("/s").import_image(str(tmp_path / "root.tar") if as_file else b"tar", "a:b", [])
+    assert [(one["params"]["fromSrc"], one["timeout"]) for one in posted] == [("-", None)]

@@ -81,6 +81,8 @@ class Album(Generic[S]):
                 for size in order:
                     if app.size != size:
                         await pilot.resize_terminal(*size)
+                        while app.screen.size != size:  # a slow machine draws later
+                            await pilot.pause()
                         if scene.at_each_size:
                             await self._play(scene)(pilot)
                     await pilot.pause()

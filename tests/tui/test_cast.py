@@ -38,6 +38,7 @@ async def test_a_recording_ends_when_everything_was_shown(tmp_path: Path) -> Non
     shown.set()
     cast = await task
     assert cast.size == (80, 24) and cast.last.startswith("<svg")
+    assert 'xml:space="preserve"' in cast.last.partition(">")[0]
     assert {at for at, _ in cast.written} == {0.0}, (
         "time passes only from the beginning of what is shown"
     )

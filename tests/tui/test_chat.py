@@ -369,6 +369,16 @@ async def test_a_command_that_is_refused_while_the_agent_works_is_one_key_away(
         assert app.chat.composer.text == "/new"
 
 
+async def test_a_mode_that_does_not_exist_is_refused_by_its_name(tmp_path: Path) -> None:
+    async with chat(tmp_path) as (pilot, app):
+        await enter(pilot, "/mode paln")
+        said = "/mode takes ask, accept-edits, plan, auto, not 'paln'"
+        await until(pilot, lambda: app.chat.state.status.now.screen.notice == said)
+        await enter(pilot, "/mode")
+        said = "mode: ask; /mode ask|accept-edits|plan|auto changes it"
+        await until(pilot, lambda: app.chat.state.status.now.screen.notice == said)
+
+
 async def test_another_model_is_chosen_from_the_list(tmp_path: Path) -> None:
     async with chat(tmp_path) as (pilot, app):
         await enter(pilot, "/model")

@@ -61,6 +61,16 @@ def marked(app: ReplayApp) -> str:
     return "" if row is None else row.id
 
 
+async def test_a_key_that_opens_the_panel_takes_back_that_there_is_no_job(tmp_path: Path) -> None:
+    async with chat(tmp_path, Recording()) as (pilot, app):
+        await pilot.press("ctrl+t")
+        await until(pilot, lambda: "no job yet" in app.chat.state.status.now.screen.notice)
+        goes_on(app, background(), 0)
+        await pilot.press("ctrl+t")
+        await until(pilot, lambda: isinstance(app.screen, JobsScreen))
+        assert app.chat.state.status.now.screen.notice == ""
+
+
 def goes_on(app: ReplayApp, recording: Recording, since: int) -> None:
     """Show what was recorded after the first `since` events."""
     reducer = Reducer(app.chat.state, live=True)

@@ -236,4 +236,6 @@ def test_hidden_characters_of_the_workspaces_instructions_are_escapes_and_their_
 def test_instructions_are_not_read_from_a_file_of_secrets_behind_a_link(tmp_path: Path) -> None:
     (tmp_path / ".env").write_text("TOKEN=1")
     (tmp_path / "AGENTS.md").symlink_to(".env")
-    assert load_instructions(LocalWorkspace(tmp_path)).text == ""
+    found = load_instructions(LocalWorkspace(tmp_path))
+    assert (found.text, [problem.where for problem in found.problems]) == ("", ["AGENTS.md"])
+    assert "is a link, and .env looks like a file of secrets" in found.problems[0].text

@@ -27,8 +27,6 @@ _TAIL_SHARE = 0.25
 """The share of the room, or of the present conversation, that stays unchanged at its end."""
 _ENOUGH = 0.5
 """The share of the room to which pruning has to get, so that nothing is summarized."""
-_BEARABLE = 0.65
-"""The share of the room to which pruning has to get, so that no turn is left out."""
 _GROWN = 0.05
 """The share of the window that must be added after an attempt before the next one is made
 unasked."""
@@ -343,16 +341,16 @@ class SummaryContext:
     """Those read or changed, with their state."""
 
 
-def note_of(facts: SummaryContext, summary: str) -> str:
+def note_of(kept: SummaryContext, summary: str) -> str:
     """Return the message that replaces what is left out; whatever is not codeagent's own sentence
     is quoted.
 
     `summary` is empty if none could be written.
     """
     named = (
-        ("Your to-do list:", facts.todo),
-        ("Your questions that nobody answered:", facts.questions),
-        ("Files you read or changed:", facts.files),
+        ("Your to-do list:", kept.todo),
+        ("Your questions that nobody answered:", kept.questions),
+        ("Files you read or changed:", kept.files),
     )
     lists = [
         "\n".join([title, *map(quoted, map(on_one_line, lines))]) for title, lines in named if lines

@@ -273,10 +273,10 @@ class Compaction:
     ) -> ContextCompacted | None:
         """Return the event that carries out the plan; None if the conversation would not become
         shorter."""
-        return self._event(plan, cause, asking, await self._facts(asking.request.messages))(summary)
+        return self._event(plan, cause, asking, await self._kept(asking.request.messages))(summary)
 
     def _event(
-        self, plan: CompactionPlan, cause: CompactionCause, asking: Asking, facts: SummaryContext
+        self, plan: CompactionPlan, cause: CompactionCause, asking: Asking, kept: SummaryContext
     ) -> Callable[[str], ContextCompacted | None]:
         """Return what makes the event of a summary; it returns None if the conversation would not
         become shorter."""
@@ -287,7 +287,7 @@ class Compaction:
             event = ContextCompacted(
                 cause=cause,
                 tail=plan.tail,
-                note=note_of(facts, summary) if noted else "",
+                note=note_of(kept, summary) if noted else "",
                 pins=self._pins if noted else None,
                 summary=summary,
                 pruned=pruned,
@@ -375,7 +375,7 @@ class Compaction:
         size = self._gauge.tokens(request_characters(asking.request))
         if cause != "user" and not self._attempts.pays(size):
             raise NoSummary("the last one was of no help")
-        made = self._event(plan, cause, asking, await self._facts(asking.request.messages))
+        made = self._event(plan, cause, asking, await self._kept(asking.request.messages))
         room, wrong = self._room(cause, asking), ""
         for attempt in range(_PAID_ATTEMPTS):
             if attempt and (over := self._spending.exhausted()) is not None:
@@ -441,7 +441,7 @@ class Compaction:
         )
         return wrong
 
-    async def _facts(self, messages: Sequence[Message]) -> SummaryContext:
+    async def _kept(self, messages: Sequence[Message]) -> SummaryContext:
         return SummaryContext(
             todo=tuple(map(str, self._environment.state.todo.items)),
             questions=open_questions(messages, self._questions),

@@ -177,11 +177,10 @@ def _list(servers: ConfiguredServers, *, as_json: bool) -> int:
         return 0
     for problem in servers.problems:
         say(f"codeagent: {problem.level}: {one_line(str(problem), 1000)}")
-    if not servers.entries:
+    if servers.entries:
+        print("\n".join(_lines(servers.entries)))
+    elif not servers.problems:
         print("no server is configured; codeagent mcp add NAME -- COMMAND adds one")
-        return 0
-    for line in _lines(servers.entries):
-        print(line)
     return 0
 
 

@@ -127,6 +127,8 @@ def _refuse_file(given: str, local: LocalEnvironment) -> None:
 def _list(recipes: Recipes, *, as_json: bool) -> int:
     if as_json:
         print_json([_facts(recipe) for recipe in recipes.listed])
+    elif not recipes.listed and not recipes.problems:
+        print("no recipe is here; they are read from commands/ and .codeagent/commands/")
     else:
         for recipe in recipes.listed:
             mark = "" if recipe.trusted else " (not trusted)"
@@ -147,6 +149,7 @@ def _show(recipe: Recipe, *, as_json: bool) -> int:
     print(
         f"{recipe.description}\nfrom {visible(recipe.where)}{'' if recipe.trusted else ' (not trusted)'}"
     )
+    widest = max([14, *(len(one.name) for one in recipe.inputs)]) + 2
     for one in recipe.inputs:
         needed = (
             "required"
@@ -155,7 +158,7 @@ def _show(recipe: Recipe, *, as_json: bool) -> int:
             if one.default is None
             else f"default {one.default}"
         )
-        print(f"  {one.name:<16}{one.means}, {needed}. {visible(one.description)}".rstrip())
+        print(f"  {one.name:<{widest}}{one.means}, {needed}. {visible(one.description)}".rstrip())
     for step in recipe.steps:
         print(
             f"\n[{step.id}]{''.join(f' {word}' for word in _scope(step))}\n{visible(step.prompt.rstrip())}"

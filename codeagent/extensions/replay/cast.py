@@ -117,9 +117,10 @@ async def record(
             showing.cancel()
             return
         await showing
+        await pilot.pause()  # a card that came last takes its room first
         app.chat.view.flush()
         await pilot.pause()
-        pictures.append(_LOADED.sub("", app.export_screenshot(title=app.TITLE)))
+        pictures.append(_to_keep(app.export_screenshot(title=app.TITLE)))
         await app.action_quit()
 
     app = _RecordedApp(keep, open_client, options, folders)
@@ -132,3 +133,9 @@ async def record(
             f"the screen could not be recorded{why}; nothing was written"
         ) from app.ended_by
     return Cast(size, tuple(written), pictures[0])
+
+
+def _to_keep(picture: str) -> str:
+    """Return an exported picture that loads nothing, and whose spaces every program draws: some
+    leave out those at the ends of a piece of text otherwise."""
+    return _LOADED.sub("", picture).replace("<svg ", '<svg xml:space="preserve" ', 1)

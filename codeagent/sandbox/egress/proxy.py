@@ -222,7 +222,7 @@ class EgressProxy:
         return await asyncio.start_unix_server(self._accept, sock=listener, limit=LONGEST_HEAD)
 
     async def opened_for(self, hosts: tuple[str, ...], reach: Reach | None, what: str) -> Grant:
-        """Make the grant of one command with these hosts, as `grant` does; the proxy is open then.
+        """Open the proxy, and make the grant of one command with these hosts, as `grant` does.
 
         Raises SandboxUnavailable, which says that nothing was `what`, such as `run`.
         """

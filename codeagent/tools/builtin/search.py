@@ -15,7 +15,7 @@ from codeagent.core.deferred import AfterValidator, Field
 from codeagent.core.display import FilesBlock
 from codeagent.core.errors import WorkspaceError
 from codeagent.core.json_types import JsonValue
-from codeagent.core.paths import secret_reason
+from codeagent.core.paths import hidden_secret, secret_reason
 from codeagent.core.policy import ApprovalKey
 from codeagent.core.ports import Workspace
 from codeagent.core.sanitize import spelled
@@ -82,7 +82,10 @@ class Search(Tool[SearchArgs]):
         return f"{args.pattern}{where}"
 
     def refuse(self, args: SearchArgs, ctx: ToolContext) -> None:
-        _refuse_hidden(args.path, ctx.workspace.key(args.path))
+        workspace = ctx.workspace
+        asked = workspace.relative(args.path)
+        if (why := hidden_secret(asked, workspace.key(args.path))) is not None:
+            raise Denied(why)
 
     async def run(self, args: SearchArgs, ctx: ToolContext) -> ToolResult:
         if self._program is None:
@@ -276,9 +279,3 @@ def _around(line: str, hit: MatchedLine | None) -> str:
     start = 0 if hit is None else max(0, hit.before - _BEFORE_MATCH)
     piece = line[start : start + _WIDEST]
     return f"{'…' if start else ''}{piece}{'…' if start + _WIDEST < len(line) else ''}"
-
-
-def _refuse_hidden(asked: str, resolved: str) -> None:
-    """Raise Denied if a link with a harmless name leads to a file of secrets."""
-    if (reason := secret_reason(resolved)) is not None and secret_reason(asked) is None:
-        raise Denied(f"{spelled(asked)} is a link, and {reason}")

@@ -108,7 +108,7 @@ def carries(words: Sequence[str], feed: Feed = NO_FEED) -> str:
     name = words[0].rpartition("/")[2] or words[0]
     found = _carried(name, words, feed)
     if found is None and any(map(is_hidden, _before_operands(name, words))):
-        found = "with a flag that is not known"
+        found = "with an unknown flag"
     return "" if found is None else f"{_shown(name)} {_shown(found)}".strip()
 
 

@@ -110,5 +110,7 @@ class ChatKeys(ChatFrame):
         await self.conversation.find(text)
 
     def action_command(self, row_id: str) -> None:
-        """Run a row of the table for a key, as its slash command does."""
+        """Run a row of the table for a key, as its slash command does; what was told before is
+        over."""
+        self.tell("")
         self._run_command(self, keymap_of(self).table.by_id[row_id], "")

@@ -155,6 +155,8 @@ async def mode(chat: ChatScreen, argument: str) -> None:
     modes: Sequence[Mode] = get_args(Mode)
     if (chosen := next((each for each in modes if each == argument), None)) is not None:
         chat.outbox.set_mode(chosen)
+    elif argument:
+        chat.tell(f"/mode takes {', '.join(modes)}, not '{one_line(argument, 40)}'")
     else:
         chat.tell(
             f"mode: {chat.state.status.now.conversation.mode}; /mode {'|'.join(modes)} changes it"

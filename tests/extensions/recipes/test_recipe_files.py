@@ -351,3 +351,9 @@ def test_a_recipe_that_is_not_there_is_named_with_those_that_are(
         "there is no recipe reviw; did you mean review?",
         f"{own}/commands/broken.md:1: {{{{inputs.x}}}} does not name an input; there are none",
     ]
+
+
+def test_without_any_recipe_it_is_said_that_there_are_none(folders: tuple[Path, Path]) -> None:
+    book = RecipeFolders(recipe_folders(*folders), None)
+    with pytest.raises(ConfigError, match=r"^there is no recipe review; there are none$"):
+        find_recipe(book, "review")

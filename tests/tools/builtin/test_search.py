@@ -13,7 +13,7 @@ from pathlib import Path
 import pytest
 
 from codeagent.core.errors import MissingPath, OutsideWorkspace
-from codeagent.core.tool import Failed, InvalidArgs
+from codeagent.core.tool import Denied, Failed, InvalidArgs
 from codeagent.tools import ripgrep
 from codeagent.tools.builtin.search import Search
 from codeagent.tools.ripgrep import MatchedLine, Query, digest_of, find_ripgrep
@@ -107,6 +107,18 @@ async def test_a_configuration_of_the_repository_is_not_used(
     put(box.root, "a.txt", "needle\n")
     assert "a.txt:1:needle" in await box.text("search", pattern="needle")
     assert not (box.root / "P").exists()
+
+
+@pytest.mark.parametrize("asked", ["notes", "./notes", ".ssh/../notes"])
+def test_a_link_to_a_file_of_secrets_is_refused_before_anyone_is_asked(
+    box: Toolbox, asked: str
+) -> None:
+    put(box.root, ".env", "TOKEN=1")
+    (box.root / "notes").symlink_to(".env")
+    search = box.registry.get("search")
+    with pytest.raises(Denied, match=r"notes is a link, and \.env looks like a file of secrets"):
+        search.refuse(search.Args(pattern="x", path=asked), tool_context(box.workspace))
+    search.refuse(search.Args(pattern="x", path=".env"), tool_context(box.workspace))
 
 
 async def test_files_that_look_like_secrets_are_counted_not_shown(box: Toolbox) -> None:
