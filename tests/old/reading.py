@@ -63,8 +63,8 @@ _PLACED = 1_795_860_000
 """When a stored file was changed, in seconds since the epoch."""
 _PINNED = (
     '["n", "python3", ["ROOT/home/notes.py"], ""]',
-    '["notes", "python3", ["ROOT/work/tools/notes.py"], ""]',
-    '["notes", "python3", ["ROOT/work/tools/notes.py"], "", false, "ROOT/work"]',
+    '["notes", "python3", ["ROOT/repo/tools/notes.py"], ""]',
+    '["notes", "python3", ["ROOT/repo/tools/notes.py"], "", false, "ROOT/repo"]',
 )
 """What the names of files about servers are made of."""
 _FOLDER = re.compile(rb'"device":[0-9]+,"inode":[0-9]+')
@@ -87,7 +87,7 @@ class Machine(Product):
 @contextmanager
 def machine(root: Path) -> Iterator[Machine]:
     """An empty machine in this folder, which is removed afterwards."""
-    made = Machine(root / "work", root / "home")
+    made = Machine(root / "repo", root / "home")
     try:
         made.workspace.mkdir(parents=True)
         made.home.mkdir()

@@ -34,7 +34,7 @@ _NOT_KEPT = (
 def record_session(make: Callable[[Machine], None], into: Path) -> None:
     with machine(Path(RECORDED)) as made:
         for name in ("a.txt", "b.txt"):
-            put(made, f"work/{name}", f"this is {name}\nsecond line\n")
+            put(made, f"repo/{name}", f"this is {name}\nsecond line\n")
         make(made)
         store(made, into)
     with placed(into) as again:

@@ -124,7 +124,7 @@ def children(made: Machine) -> None:
     maker = made.script(calls(("write", {"path": "made.txt", "content": "made\n"})), say("made"))
     put(
         made,
-        "work/.codeagent/agents/maker.md",
+        "repo/.codeagent/agents/maker.md",
         f"---\nname: maker\ndescription: makes\nmodel: {maker}\nmode: accept-edits\n"
         "limits: {max_turns: 5}\n---\nMake it.\n",
     )
@@ -152,7 +152,7 @@ def grouped(made: Machine) -> None:
     ]
     put(
         made,
-        "work/group.yaml",
+        "repo/group.yaml",
         f"name: count\nagents: {json.dumps(agents)}\n"
         "channels: {work: queue, all: broadcast}\nstart: planner\nlimits: {max_seconds: 60}\n",
     )
@@ -177,7 +177,7 @@ def triggered(made: Machine) -> None:
 
 
 def served(made: Machine) -> None:
-    put(made, "home/notes.py", (FILES / "pins/work/tools/notes.py").read_text())
+    put(made, "home/notes.py", (FILES / "pins/repo/tools/notes.py").read_text())
     entry = {"command": "python3", "args": [f"{made.home}/notes.py"], "where": "machine"}
     put(made, f"{CONFIG}/mcp.json", json.dumps({"mcpServers": {"n": entry}}, indent=2))
     put(made, f"{CONFIG}/config.toml", '[rules]\nallow = ["mcp__n__*"]\n')
@@ -204,7 +204,7 @@ def served(made: Machine) -> None:
 def cooked(made: Machine) -> None:
     put(
         made,
-        "work/.codeagent/commands/release.yaml",
+        "repo/.codeagent/commands/release.yaml",
         "name: release\nversion: 1\ndescription: Notes.\ninputs:\n  - {name: tag, description: the tag}\n"
         "limits: {max_turns: 30}\nsteps:\n"
         "  - {id: look, prompt: 'What since {{inputs.tag}}?', tools: [read, bash], mode: ask}\n"
@@ -245,7 +245,7 @@ def sets(made: Machine) -> None:
 
 
 def pictures(made: Machine) -> None:
-    put(made, "work/dot.png", PICTURE)
+    put(made, "repo/dot.png", PICTURE)
     model = made.script(calls(read("dot.png")), say("A red dot."))
     done(made.run(model))
 

@@ -252,7 +252,7 @@ async def test_it_is_still_while_the_sandbox_is_frozen(
     box: DockerSandbox, project: Path, allowed: str
 ) -> None:
     ran = Ran()
-    text = "echo ready; while :; do date +%N > tick; sleep 0.01; done"
+    text = "date +%N > tick; echo ready; while :; do date +%N > tick; sleep 0.01; done"
     task = asyncio.create_task(box.run(Command(text, "call", hosts=(allowed,)), ran))
     await ran.printed(b"ready")
     async with box.frozen():
