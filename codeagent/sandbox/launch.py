@@ -6,8 +6,8 @@
 import os
 import secrets
 import threading
-from collections.abc import Callable
-from contextlib import suppress
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -116,32 +116,27 @@ def _start(
     """Make and start a container. Raises SandboxUnavailable, EngineError."""
     root, engine = resources.opened()
     image = choose_image(engine, spec, on_progress)
-    layer = None
-    if spec.view is not None:
-        from codeagent.sandbox.layers import new_layer  # only for views
-
-        layer = new_layer(spec.state_dir, root)
-    contents = _contents(spec, resources, work, image, layer)
-    arguments = create_arguments(
-        ContainerSpec(
-            image=image.reference,
-            root=str(root.path),
-            uid=work.user.uid,
-            gid=work.user.gid,
-            binds=contents.binds,
-            path=contents.path,
-            variables=_variables(spec) + contents.cache.variables + work.user.variables,
-            seccomp_file=_filter_file(spec.state_dir) if podman else "",
-            user_namespace="keep-id" if podman and is_rootless(engine.socket_path) else "",
-            memory_bytes=spec.limits.memory_bytes,
-            tmp_bytes=spec.limits.tmp_bytes,
-            pids=spec.limits.pids,
-            cpus=spec.limits.cpus,
-            view=contents.mounted_view,
-        ),
-        labels(spec.session, instance, str(root.path)),
-    )
-    with resources.creating() as unwanted:
+    with resources.creating() as unwanted, _layer(spec, root) as layer:
+        contents = _contents(spec, resources, work, image, layer)
+        arguments = create_arguments(
+            ContainerSpec(
+                image=image.reference,
+                root=str(root.path),
+                uid=work.user.uid,
+                gid=work.user.gid,
+                binds=contents.binds,
+                path=contents.path,
+                variables=_variables(spec) + contents.cache.variables + work.user.variables,
+                seccomp_file=_filter_file(spec.state_dir) if podman else "",
+                user_namespace="keep-id" if podman and is_rootless(engine.socket_path) else "",
+                memory_bytes=spec.limits.memory_bytes,
+                tmp_bytes=spec.limits.tmp_bytes,
+                pids=spec.limits.pids,
+                cpus=spec.limits.cpus,
+                view=contents.mounted_view,
+            ),
+            labels(spec.session, instance, str(root.path)),
+        )
         container_id, stdin = engine.run(arguments, unwanted)
     outside = resources.repository
     return Container(
@@ -160,6 +155,22 @@ def _start(
         user=work.user,
         layer=layer,
     )
+
+
+@contextmanager
+def _layer(spec: SandboxSpec, root: PinnedRoot) -> "Iterator[Layer | None]":
+    """Make the layer of a view, and remove it if the block fails; None without a view."""
+    if spec.view is None:
+        yield None
+        return
+    from codeagent.sandbox.layers import new_layer, remove_layer  # only for views
+
+    layer = new_layer(spec.state_dir, root)
+    try:
+        yield layer
+    except BaseException:
+        remove_layer(layer)
+        raise
 
 
 @dataclass(frozen=True)

@@ -279,3 +279,16 @@ async def test_nothing_of_a_view_is_left_when_it_is_closed(tried: DockerSandbox)
     before = {*layers.iterdir()}
     await trial.close()
     assert len({*layers.iterdir()} & before) == len(before) - 1
+
+
+async def test_a_view_that_is_being_made_when_the_sandbox_closes_leaves_no_layer(
+    tmp_path: Path,
+) -> None:
+    (tmp_path / "project").mkdir()
+    layers = tmp_path / "state" / "sandbox" / "layers"
+    async with opened(tmp_path / "project", tmp_path / "state") as sandbox:
+        _, trial = await try_out(sandbox, "true")
+        await trial.close()
+        while not [*layers.iterdir()]:  # noqa: ASYNC110  # the file system raises no event
+            await asyncio.sleep(0)
+    assert [*layers.iterdir()] == []
