@@ -115,7 +115,9 @@ def _start(
 ) -> Container:
     """Make and start a container. Raises SandboxUnavailable, EngineError."""
     root, engine = resources.opened()
-    image = choose_image(engine, spec, on_progress)
+    if spec.view is None or resources.image is None:
+        resources.image = choose_image(engine, spec, on_progress)
+    image = resources.image
     with resources.creating() as unwanted, _layer(spec, root) as layer:
         contents = _contents(spec, resources, work, image, layer)
         arguments = create_arguments(

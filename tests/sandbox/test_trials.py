@@ -292,3 +292,15 @@ async def test_a_view_that_is_being_made_when_the_sandbox_closes_leaves_no_layer
         while not [*layers.iterdir()]:  # noqa: ASYNC110  # the file system raises no event
             await asyncio.sleep(0)
     assert [*layers.iterdir()] == []
+
+
+async def test_a_view_has_the_image_of_the_session_which_is_chosen_once(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    (tmp_path / "project").mkdir()
+    async with opened(tmp_path / "project", tmp_path / "state") as sandbox:
+        await run(sandbox, "true")
+        monkeypatch.delattr("codeagent.sandbox.launch.choose_image")
+        _, trial = await try_out(sandbox, "true")
+        assert trial.result.exit_code == 0
+        await trial.close()
