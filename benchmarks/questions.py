@@ -4,10 +4,10 @@
     python -m benchmarks.questions [--bugfixes] [--list] [FOLDER …]
 
 FOLDER holds one conversation in each `*.json`, in OpenAI's form; its commands are the calls of a
-shell tool, or what stands alone in a code block of bash. They really run, each conversation through
-a session of its own: over a copy of the folder of the same name without `.json`, or, if there is
-none, over a stand-in of the files that its own outputs show. `--bugfixes` plays the bug fixes of
-`benchmarks.bugfixes`.
+shell tool, or an answer's only code block of bash. Calls of other tools are not played. The commands
+really run, each conversation through a session of its own: over a copy of the folder of the same
+name without `.json`, or, if there is none, over a stand-in of the files that its own outputs show.
+`--bugfixes` plays the bug fixes of `benchmarks.bugfixes`.
 
 A careful user answers every question, and only that one. A user with rules takes the rule for its
 like, where the card offers one. Nobody denies anything.
@@ -200,7 +200,8 @@ def _commands(messages: Sequence[Json]) -> Iterator[Recorded]:
             if call["function"]["name"].lower() in SHELLS:
                 arguments = json.loads(call["function"]["arguments"])
                 background = bool(arguments.get("run_in_background"))
-                yield _recorded(_line(arguments), answers.get(call["id"], ""), background)
+                if line := _line(arguments):
+                    yield _recorded(line, answers.get(call["id"], ""), background)
         blocks = _BLOCK.findall(_text(message))
         if not message.get("tool_calls") and len(blocks) == 1:
             after = messages[number + 1] if number + 1 < len(messages) else {}
