@@ -6,7 +6,13 @@ from collections.abc import Iterable, Sequence
 from dataclasses import field, replace
 from typing import Literal
 
-from codeagent.core.approval_events import ApprovalRequested, ApprovalResolved, HostDecided
+from codeagent.core.approval_events import (
+    ApprovalRequested,
+    ApprovalResolved,
+    EffectsFound,
+    HostDecided,
+    ListedEffect,
+)
 from codeagent.core.dataclass import dataclass, record
 from codeagent.core.display import QuestionBlock
 from codeagent.core.events import (
@@ -24,7 +30,7 @@ from codeagent.core.events import (
 from codeagent.core.messages import ErrorKind, Usage
 from codeagent.core.notes import SHELL
 from codeagent.core.notices import CallEdited, SummaryWritten
-from codeagent.core.policy import HOSTS, Answer, ApprovalSource
+from codeagent.core.policy import EFFECTS, HOSTS, Answer, ApprovalSource
 
 
 @dataclass(frozen=True)
@@ -51,6 +57,8 @@ class CallRecord:
     """The job it became."""
     answered: bool = False
     """It has its result."""
+    changes: tuple[ListedEffect, ...] = ()
+    """What it did to files, if it was tried out; who took that is a decision of its own."""
 
 
 def audit(events: Iterable[KnownEvent | UnknownEvent]) -> tuple[CallRecord, ...]:
@@ -73,6 +81,8 @@ def audit(events: Iterable[KnownEvent | UnknownEvent]) -> tuple[CallRecord, ...]
                 rows[event.call_id] = replace(known(event), tool=event.name, arguments=arguments)
             case ToolResultAdded():
                 rows[event.call_id] = _ended(known(event), event)
+            case EffectsFound() if event.call_id in rows:
+                rows[event.call_id] = replace(rows[event.call_id], changes=event.changes)
             case JobStarted() if event.call_id in rows:
                 rows[event.call_id] = replace(rows[event.call_id], job=event.job_id)
             case JobFinished() if event.call_id in rows:
@@ -178,6 +188,8 @@ def decisions(events: Sequence[KnownEvent | UnknownEvent]) -> tuple[LedgerRow, .
                 reading.answered(event)
             case HostDecided():
                 reading.reached(event)
+            case EffectsFound():
+                reading.found(event)
             case ToolResultAdded():
                 reading.ended(event)
             case _:
@@ -197,6 +209,8 @@ class _Call:
     """The row of the user's answer."""
     started: bool = False
     """Whether questions from now on are about what it did."""
+    tried: bool = False
+    """Whether what it changed was decided about."""
 
 
 class _Reading:
@@ -214,6 +228,7 @@ class _Reading:
         | ToolStarted
         | ApprovalRequested
         | ApprovalResolved
+        | EffectsFound
         | ToolResultAdded,
     ) -> _Call:
         return self._calls.setdefault((event.agent, event.call_id), _Call())
@@ -286,9 +301,28 @@ class _Reading:
             )
         )
 
+    def found(self, event: EffectsFound) -> None:
+        call = self.call(event)
+        call.tried = True
+        if event.permission == "prompt":
+            return  # the answer is the decision
+        self.rows.append(
+            LedgerRow(
+                at=event.ts,
+                call_id=event.call_id,
+                tool=EFFECTS,
+                target=call.target,
+                what=f"{call.target}\n({', '.join(event.listed())})",
+                outcome="allowed" if event.permission == "auto" else "denied",
+                who=event.source,
+                rule=event.rule,
+                reason=event.reason,
+            )
+        )
+
     def ended(self, event: ToolResultAdded) -> None:
         call = self.call(event)
-        kind = None if event.error is None else event.error.kind
+        kind = None if event.error is None or call.tried else event.error.kind
         refused = kind in ("denied", "skipped")
         if call.row is not None and not (
             kind == "denied" and self.rows[call.row].outcome == "allowed"

@@ -43,7 +43,6 @@ _ASKS = {
     "json_write": "Change this file?",
     "git_commit": "Make this commit?",
     HOSTS: "Let this command reach the network?",
-    EFFECTS: "Take what this command changed?",
 }
 _SCROLLING = {
     key: Scroll(key) for key in ("up", "down", "pageup", "pagedown", "home", "end", "j", "k")
@@ -402,6 +401,8 @@ def _title(shown: Sequence[Asked]) -> tuple[Part, ...]:
     name = front.waiting.name
     words = asker(front.waiting) + (_ASKS.get(name) or f"Allow {flat(name)}?")
     asks = Part(words, 90, "strong")
+    if name == EFFECTS:  # it says what the command changed
+        return (Part(asker(front.waiting) + flat(front.waiting.target), 90, "strong"),)
     target = Part(flat(front.waiting.target), 70, "text")
     if front.changed is None:
         return (asks,) if name in _ASKS else (asks, target)
