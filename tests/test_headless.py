@@ -13,7 +13,12 @@ from typing import Any
 import pytest
 
 from codeagent.core.acts import Act, Answer, Refused, Stop
-from codeagent.core.approval_events import ApprovalRequested, PlannedCall
+from codeagent.core.approval_events import (
+    ApprovalRequested,
+    EffectsFound,
+    ListedEffect,
+    PlannedCall,
+)
 from codeagent.core.display import QuestionBlock
 from codeagent.core.event_json import event_json
 from codeagent.core.events import (
@@ -23,6 +28,7 @@ from codeagent.core.events import (
     Notice,
     RunFinished,
     TextDelta,
+    ToolResultAdded,
 )
 from codeagent.core.messages import ErrorInfo, Usage
 from codeagent.core.notices import RunNotBegun, SessionNotSaved
@@ -255,6 +261,39 @@ async def test_jsonl_prints_every_event_as_the_log_holds_it_deltas_included() ->
     assert code == 0
     assert printed.objects == [json.loads(event_json(event, Redactor({}))) for event in log.events]
     assert printed.err == b""
+
+
+async def test_what_a_command_changed_is_said_and_is_an_event_of_the_jsonl() -> None:
+    log = Log()
+    log.run()
+    change = ListedEffect(path="src/a", what="modified", added=1, removed=2)
+    log.add(
+        EffectsFound,
+        call_id="c1",
+        changes=(change,),
+        ignored={"build/": 3},
+        permission="auto",
+        source="rule",
+        reason="allowed by effects(src/**)",
+    )
+    log.add(
+        ToolResultAdded,
+        call_id="c2",
+        name="bash",
+        content=(),
+        is_error=False,
+        executed=True,
+        details={"exit_code": 0, "changed": 0},
+    )
+    log.end()
+    _, text = await play(log.events)
+    said = "± it changed M src/a, build/ (ignored, 3): taken, allowed by effects(src/**)\n"
+    assert said in text.err.decode()
+    assert "✓ changed nothing\n" in text.err.decode()
+    _, lines = await play(log.events, output="jsonl")
+    (found,) = [each for each in lines.objects if each["type"] == "effects.found"]
+    assert found["changes"] == [{"path": "src/a", "what": "modified", "added": 1, "removed": 2}]
+    assert (found["ignored"], found["truncated"]) == ({"build/": 3}, False)
 
 
 async def test_json_prints_one_object_at_the_end() -> None:

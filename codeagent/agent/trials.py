@@ -101,7 +101,8 @@ class _Found:
             for side in ("added", "removed")
         )
         lines = f" +{added} −{removed}" if added or removed else ""
-        return f"changed {count(len(self.shown), 'file')}{lines}"
+        files = len(self.shown)
+        return f"changed {files:,} file{'' if files == 1 else 's'}{lines}"
 
     @property
     def lines(self) -> list[str]:

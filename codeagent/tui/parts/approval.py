@@ -292,13 +292,14 @@ def _answer(asked: Asked, decision: Decision) -> Send:
 
 
 def _reason(asked: Asked) -> Writing:
+    no, short = _WORDS.get(asked.waiting.name, _USUAL).no
     return Writing(
         "question",
         asked.waiting.approval_id,
         "reason",
         lambda text: _answer(asked, Decision("deny", text.strip())),
-        choices=(CardChoice("enter", "deny, with this reason", "deny", 90), _BACK),
-        placeholder="deny, because …",
+        choices=(CardChoice("enter", f"{no}, with this reason", short, 90), _BACK),
+        placeholder=f"{no}, because …",
     )
 
 
