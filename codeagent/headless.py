@@ -47,7 +47,7 @@ from codeagent.core.notices import (
     SessionNotSaved,
     TypedNotice,
 )
-from codeagent.core.policy import HOSTS, Decision
+from codeagent.core.policy import EFFECTS, HOSTS, Decision
 from codeagent.core.redact import Redactor
 from codeagent.core.runtime import AgentHandle, Session
 from codeagent.core.sanitize import one_line, visible, visible_json
@@ -437,6 +437,8 @@ def answer_of_nobody(event: ApprovalRequested, *, approve: bool) -> Answer:
     if approve:
         return Answer(event.approval_id, Decision("once", source="flag"))
     why = NOBODY_FOR_HOSTS if event.name == HOSTS else NOBODY
+    if event.name == EFFECTS and event.proposal:
+        why = f"nobody to ask; --allow '{event.proposal}' takes it"
     return Answer(event.approval_id, Decision("deny", why, source="auto"))
 
 

@@ -173,7 +173,7 @@ def ended(reason: str, error: str | None = None) -> list[KnownEvent]:
     return log.events
 
 
-def asked(name: str = "bash") -> list[KnownEvent]:
+def asked(name: str = "bash", proposal: str = "") -> list[KnownEvent]:
     log = Log()
     log.run()
     log.add(
@@ -185,6 +185,7 @@ def asked(name: str = "bash") -> list[KnownEvent]:
         reason="asks",
         blocks=(),
         binding="0" * 64,
+        proposal=proposal,
     )
     log.end()
     return log.events
@@ -287,7 +288,7 @@ async def test_what_a_command_changed_is_said_and_is_an_event_of_the_jsonl() -> 
     )
     log.end()
     _, text = await play(log.events)
-    said = "± it changed M src/a, build/ (ignored, 3): taken, allowed by effects(src/**)\n"
+    said = "± it changed M src/a, build/ (3 ignored): taken, allowed by effects(src/**)\n"
     assert said in text.err.decode()
     assert "✓ changed nothing\n" in text.err.decode()
     _, lines = await play(log.events, output="jsonl")
@@ -340,6 +341,10 @@ async def test_without_a_user_a_question_is_answered_no_with_the_way_out() -> No
     agent = PlayedAgent(asked("network"))
     await play(agent)
     assert agent.answers == [("a1", Decision("deny", NOBODY_FOR_HOSTS, source="auto"))]
+    agent = PlayedAgent(asked("effects", proposal="effects(src/**)"))
+    await play(agent)
+    why = "nobody to ask; --allow 'effects(src/**)' takes it"
+    assert agent.answers == [("a1", Decision("deny", why, source="auto"))]
 
 
 async def test_yes_answers_once_and_never_in_the_name_of_the_user() -> None:

@@ -3,7 +3,7 @@
 import posixpath
 import re
 from collections import Counter
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import field
 
 from codeagent.changes.change_set import diff_blocks
@@ -119,10 +119,6 @@ class ShownEffect:
         """Whether a part of it can be taken."""
         return self.change is not None and is_by_hunk(self.change)
 
-    @property
-    def is_text(self) -> bool:
-        return self.listed.added is not None
-
 
 def shown_effects(
     effects: Sequence[Effect], changes: Sequence[Change[Node]]
@@ -158,9 +154,9 @@ def _node(read: Mapping[str, Change[Node]], effect: Effect, *, came: bool) -> No
 def _shown(effect: Effect, change: Change[Node] | None, source: Effect | None) -> ShownEffect:
     before = effect.before if source is None else source.before
     path = spelled(effect.path) + "/" * _is_folder(effect)
-    note = _note(before, effect.after)
     if source is not None:
         old = spelled(source.path)
+        note = _note(before, effect.after, None)
         listed = ListedEffect(path=path, what="renamed", source=old, note=note)
         block = DiffBlock(path=path, before=f"{old}\n", after=f"{path}\n")
         return ShownEffect(listed, (source.path, effect.path), None, block, 1)
@@ -171,7 +167,7 @@ def _shown(effect: Effect, change: Change[Node] | None, source: Effect | None) -
     listed = ListedEffect(
         path=path,
         what="added" if before is None else "deleted" if effect.after is None else "modified",
-        note=note,
+        note=_note(before, effect.after, change),
         added=added,
         removed=removed,
     )
@@ -192,8 +188,7 @@ def _counted(block: DiffBlock, hunks: Sequence[Hunk]) -> tuple[int, int]:
 
 def _described(path: str, effect: Effect, change: Change[Node] | None) -> DiffBlock:
     """Return what is not shown line by line, as a line for each side; the two differ."""
-    linked = None if change is None else review_block(change)
-    if linked is not None and "link" in _kinds(effect.before, effect.after):
+    if change is not None and (linked := review_block(change)) is not None:
         return linked
     was, is_ = (_described_side(side) for side in (effect.before, effect.after))
     return DiffBlock(path=path, before=was and f"was {was}\n", after=is_ and f"is {is_}\n")
@@ -206,37 +201,29 @@ def _described_side(side: LayerEntry | None) -> str:
     return f"a {side.kind}{size}, mode {side.mode:o}"
 
 
-def _kinds(*sides: LayerEntry | None) -> set[str]:
-    return {side.kind for side in sides if side is not None}
-
-
-def _note(before: LayerEntry | None, after: LayerEntry | None) -> str:
-    if "link" in _kinds(before, after):
-        return "link"
-    if before is not None and after is not None and before.mode != after.mode:
-        return f"mode {before.mode:o} → {after.mode:o}"
-    return "executable" if before is None and _kinds(after) == {"file"} and _runs(after) else ""
-
-
-def _runs(entry: LayerEntry | None) -> bool:
-    return entry is not None and bool(entry.mode & 0o111)
+def _note(before: LayerEntry | None, after: LayerEntry | None, change: Change[Node] | None) -> str:
+    if change is not None and change.note:
+        return change.note
+    if before is None or after is None or before.mode == after.mode:
+        return ""
+    return f"mode {before.mode:o} → {after.mode:o}"
 
 
 def taken_by_hunk(
-    shown: Iterable[ShownEffect], answers: Sequence[HunkAnswer]
+    shown: Sequence[ShownEffect], answers: Sequence[HunkAnswer]
 ) -> tuple[set[str], list[Change[Node]]]:
     """Return the paths of which nothing is taken, and the changes of which a part is.
 
     What cannot be split is left out unless all of it was accepted as it is. Raises Failed if the
     answers do not fit.
     """
+    if sum(each.hunks for each in shown) != len(answers):
+        raise Failed("the answers do not fit what it changed; nothing of it was taken")
     left: set[str] = set()
     parts: list[Change[Node]] = []
     rest = list(answers)
     for each in shown:
         own, rest = rest[: each.hunks], rest[each.hunks :]
-        if len(own) < each.hunks:
-            raise Failed("the answers do not fit what it changed; nothing of it was taken")
         if each.change is None or not each.by_hunk:
             left |= set() if all(answer is True for answer in own) else {*each.paths}
             continue
@@ -245,8 +232,6 @@ def taken_by_hunk(
             left |= {*each.paths}
         elif not answered.whole:
             parts.append(answered.took)
-    if rest:
-        raise Failed("the answers do not fit what it changed; nothing of it was taken")
     return left, parts
 
 

@@ -15,7 +15,6 @@ from codeagent.agent.effects import (
 )
 from codeagent.agent.permissions import fingerprint
 from codeagent.changes.change_set import ChangeSet
-from codeagent.changes.diff import count
 from codeagent.changes.keys import paths_key
 from codeagent.changes.layers import TooMuch
 from codeagent.core.approval_events import EffectsFound
@@ -34,7 +33,8 @@ from codeagent.core.tool import Preview
 
 _MOST_QUESTIONS = 3
 """How often the user is asked about the same command because the workspace keeps changing."""
-_PLANNED = "plan mode: it was tried out, and nothing that it changed was taken"
+_PLANNED = "plan mode changes nothing"
+_THROWN_AWAY = "Nothing that it changed was taken, the workspace is as before"
 _MOST_LISTED = 40
 _MOST_REVIEWED = 200
 _MOST_PATHS = 2_000
@@ -92,7 +92,7 @@ class _Found:
 
     @property
     def blocks(self) -> list[DiffBlock]:
-        return [each.block for each in self.shown if self.by_hunk or each.is_text]
+        return [each.block for each in self.shown if self.by_hunk or each.by_hunk]
 
     @property
     def headline(self) -> str:
@@ -104,23 +104,11 @@ class _Found:
         files = len(self.shown)
         return f"changed {files:,} file{'' if files == 1 else 's'}{lines}"
 
-    @property
-    def lines(self) -> list[str]:
-        return _listed(self.shown)
-
-    @property
-    def folded(self) -> list[str]:
-        """Return what the card says in one line each."""
-        ignored, groups = sum(self.groups.ignored.values()), self.groups
-        return [
-            *([f"and {count(ignored, 'ignored file')}"] if ignored else []),
-            *([f"left out, protected: {len(groups.left)}"] if groups.left else []),
-            *(
-                [f"left out, changed by somebody else: {len(groups.theirs)}"]
-                if groups.theirs
-                else []
-            ),
-        ]
+    def lines(self, out: Sequence[ShownEffect] = ()) -> list[str]:
+        """Return a line for each thing that it changed, but not for those in `out`."""
+        kept = [str(each.listed) for each in self.shown if each not in out]
+        ignored = self.groups.ignored.items()
+        return _cut([*kept, *(f"{path} ({many:,} ignored)" for path, many in ignored)])
 
     @property
     def never(self) -> list[str]:
@@ -137,22 +125,15 @@ class _Found:
             if effects
         ]
 
-    def thrown_away(self, why: str) -> str:
-        said = f"{why}. Nothing that it changed was taken, the workspace is as before: "
-        return said + ", ".join(self.lines)
-
     def taken(self, out: Sequence[ShownEffect]) -> list[str]:
         """Return the sentences for the model about what was taken; `out`: what the user left
         out."""
-        ignored = [f"{path} ({many:,})" for path, many in self.groups.ignored.items()]
-        taken = [each for each in self.shown if each not in out]
-        said = []
-        if self.shown:
-            said.append("taken into the workspace: " + (", ".join(_listed(taken)) or "nothing"))
+        if not self.size:
+            return []
+        said = ["taken into the workspace: " + (", ".join(self.lines(out)) or "nothing")]
         if out:
-            said.append("not taken, as the user left it out: " + ", ".join(_listed(out)))
-        if ignored:
-            said.append("taken too, as the ignore rules leave it out: " + ", ".join(_cut(ignored)))
+            names = _cut([str(each.listed) for each in out])
+            said.append(f"not taken, as the user left it out: {', '.join(names)}")
         return said
 
 
@@ -206,9 +187,8 @@ class _Review:
         verdict = self._judge(found)
         if found.size or found.never:
             self._tell(found, verdict)
-        if self._asks.only_shown:
-            said = ", ".join([*found.lines, *found.folded])
-            return _noted(result, f"{_PLANNED}: {said}") if said else replace(result, changed=0)
+        elif self._asks.only_shown:
+            return replace(result, changed=0)
         if verdict.permission == "prompt":
             decision = await self._ask(found, changes, reason or verdict.reason)
         else:
@@ -216,7 +196,9 @@ class _Review:
             decision = Decision("once" if allowed else "deny", verdict.reason, verdict.source)
         if decision.answer == "deny":
             why = in_words(decision)
-            return replace(_noted(result, found.thrown_away(why), *found.never), denied=why)
+            said = f"{why}. {_THROWN_AWAY}: {', '.join(found.lines())}"
+            result = _noted(result, said, *found.never)
+            return result if self._asks.only_shown else replace(result, denied=why)
         left, parts = set[str](), list[Change[Node]]()
         if decision.hunks is not None:
             left, parts = taken_by_hunk(found.shown, decision.hunks)
@@ -256,7 +238,7 @@ class _Review:
         by_hunk = found.by_hunk
         preview = Preview(
             f"`{headline}` {found.headline}",
-            (*whole, TextBlock(text="\n".join([*found.lines, *found.folded])), *found.blocks),
+            (*whole, TextBlock(text="\n".join([*found.lines(), *found.never])), *found.blocks),
             by_hunk=by_hunk,
         )
         key = self._key(found.paths) if len(found.paths) <= _MOST_PATHS else None
@@ -270,8 +252,8 @@ class _Review:
                 binding=fingerprint(EFFECTS, {"paths": found.paths}, text, changes.binding),
                 proposal="" if key is None else effects_proposal(found.paths, key),
             )
-            if decision.hunks is not None and not by_hunk:
-                reason = "this cannot be answered hunk by hunk: take or throw away the whole of it"
+            if decision.answer == "edit" or (decision.hunks is not None and not by_hunk):
+                reason = "take or throw away the whole of it"
                 continue
             if decision.answer != "rule":
                 return decision
@@ -310,10 +292,6 @@ class _Review:
                 rule=verdict.rule or "",
             )
         )
-
-
-def _listed(shown: Sequence[ShownEffect]) -> list[str]:
-    return _cut([str(each.listed) for each in shown])
 
 
 def _cut(lines: Sequence[str]) -> list[str]:

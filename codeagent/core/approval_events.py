@@ -117,7 +117,7 @@ class EffectsFound(BaseEvent):
     def listed(self) -> list[str]:
         """Return a phrase for each thing that it changed."""
         more = ["and more"] if self.truncated else []
-        ignored = [f"{path} (ignored, {many:,})" for path, many in self.ignored.items()]
+        ignored = [f"{path} ({many:,} ignored)" for path, many in self.ignored.items()]
         return [
             *map(str, self.changes),
             *ignored,

@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 from codeagent.changes.layer_landing import plan
-from codeagent.core.acts import Answer, Stop
+from codeagent.core.acts import Answer, RunShell, Stop
 from codeagent.core.approval_events import ApprovalRequested, EffectsFound
 from codeagent.core.changes import Change
 from codeagent.core.checkpoints import Node
@@ -84,8 +84,13 @@ class Viewing(FakeSandbox):
         self._layers = layers
         self.during: Callable[[], object] = lambda: None
         """Done while the command runs."""
+        self.in_place: list[Command] = []
         self.also: Callable[[Path], object] = lambda upper: None
         """What the command does besides, in the layer's folder."""
+
+    async def run(self, command: Command, on_output: OnOutput) -> CommandResult:
+        self.in_place.append(command)
+        return await super().run(command, on_output)
 
     async def try_out(self, command: Command, on_output: OnOutput) -> Tried:
         self.commands.append(command)
@@ -323,7 +328,7 @@ async def test_without_a_user_it_is_thrown_away_and_the_call_is_denied_with_what
 
 async def test_the_plan_may_quote_what_a_command_would_change(repository: Repository) -> None:
     _, results = await played(repository.scene("src/a=new build/out=1", mode="plan"))
-    assert results[0].endswith("nothing that it changed was taken: M src/a, and 1 ignored file]")
+    assert results[0].endswith("the workspace is as before: M src/a, build/ (1 ignored)]")
 
 
 async def test_a_command_that_changed_nothing_says_so_in_its_details(
@@ -340,8 +345,8 @@ async def test_ignored_files_are_taken_and_listed_folded(repository: Repository)
     events, results = await played(s, Decision("once"))
     (found,) = of(events, EffectsFound)
     assert found.ignored == {"build/": 2}
-    assert cards(events)[0].blocks[0].text == "M src/a\nand 2 ignored files"  # type: ignore[union-attr]  # the list
-    assert "[taken too, as the ignore rules leave it out: build/ (2)]" in results[0]
+    assert cards(events)[0].blocks[0].text == "M src/a\nbuild/ (2 ignored)"  # type: ignore[union-attr]  # the list
+    assert "[taken into the workspace: M src/a, build/ (2 ignored)]" in results[0]
 
 
 async def test_ignored_files_are_asked_about_if_the_settings_say_so(repository: Repository) -> None:
@@ -385,7 +390,7 @@ async def test_what_is_no_text_is_shown_in_words_and_taken_whole_or_left_out(
         "A src/latest (link)",
         "R ci/x -> src/moved",
         "A src/picture",
-        "M tool (mode 644 → 755)",
+        "M tool (now executable)",
     ]
     diffs = [(each.before, each.after) for each in card.blocks if isinstance(each, DiffBlock)]
     assert diffs[1:] == [
@@ -522,3 +527,25 @@ async def test_stopping_while_it_is_asked_about_throws_it_away(repository: Repos
     events = await s.run(on_event=stop)
     assert repository.files == before
     assert of(events, ToolResultAdded)[0].error.kind == "cancelled"
+
+
+async def test_an_answer_that_no_effect_can_have_is_asked_about_again(
+    repository: Repository,
+) -> None:
+    before = repository.files
+    edit = Decision("edit", arguments="{}")
+    kept = Decision("rule", rule="effects(src/**)", keep=True)
+    s = repository.scene("src/a=new")
+    events, _ = await played(s, edit, kept, Decision("deny"))
+    assert [card.reason for card in cards(events)[1:]] == [
+        "take or throw away the whole of it",
+        "rules cannot be saved here; allow it for this session instead",
+    ]
+    assert repository.files == before
+
+
+async def test_the_users_own_command_runs_in_place(repository: Repository) -> None:
+    s = repository.scene()
+    await s.agent.finish(RunShell("src/a=new", shared=False))
+    assert of(s.journal.events, EffectsFound) == []
+    assert [command.text for command in repository.sandbox.in_place] == ["src/a=new"]

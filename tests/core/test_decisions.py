@@ -407,4 +407,4 @@ def test_who_took_what_a_command_changed_is_a_decision_and_the_command_itself_ra
     (call,) = audit(log.events)
     assert call.changes == (change,)
     if permission != "prompt":
-        assert rows[0].what == "as run\n(M src/a, build/ (ignored, 3))"
+        assert rows[0].what == "as run\n(M src/a, build/ (3 ignored))"
