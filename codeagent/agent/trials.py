@@ -179,7 +179,9 @@ class _Review:
         """Decide about the effects once. Raises ContentChanged if they have to be read again."""
         ask_ignored = self._permissions.policy.ask_ignored
         ignores = None if ask_ignored else self._asks.workspace.ignores()
-        groups = EffectGroups.of(effects, self._trial.began_ns, ignores, self._is_named)
+        groups = await asyncio.to_thread(
+            EffectGroups.of, effects, self._trial.began_ns, ignores, self._is_named
+        )
         shown = groups.shown
         changes = ChangeSet(await self._trial.changes(shown))
         found = _Found(groups, await asyncio.to_thread(shown_effects, shown, changes.changes))
@@ -212,7 +214,12 @@ class _Review:
         return _noted(result, *found.taken(out), *found.never)
 
     def _is_named(self, path: str) -> bool:
-        return any(rule.matches(path, "path") for rule in self._stopping)
+        """Whether a rule denies or asks about this path, and not about the tool `edit`."""
+        return any(
+            rule.matches(path, "path")
+            for rule in self._stopping
+            if rule.pattern is not None or rule.covers(EFFECTS)
+        )
 
     def _judge(self, found: _Found) -> Verdict:
         if self._asks.only_shown:
