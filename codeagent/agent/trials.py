@@ -24,7 +24,7 @@ from codeagent.core.checkpoints import Node
 from codeagent.core.dataclass import dataclass
 from codeagent.core.display import DiffBlock, TerminalBlock, TextBlock
 from codeagent.core.effects import Effect
-from codeagent.core.errors import ConfigError, ContentChanged, RunCancelled, WorkspaceError
+from codeagent.core.errors import ContentChanged, RunCancelled, WorkspaceError
 from codeagent.core.policy import EFFECTS, ApprovalKey, Decision, Verdict
 from codeagent.core.ports import Workspace
 from codeagent.core.sandbox import Command, CommandResult, OnOutput, Sandbox, Trial
@@ -164,16 +164,15 @@ class _Review:
                     return await self._settle(await self._trial.effects(), reason)
                 except ContentChanged as error:
                     reason = str(error)
+            why = ": the workspace keeps changing meanwhile"
         except (RunCancelled, asyncio.CancelledError):
             result = replace(result, exit_code=None, stopped=True)
-            return _noted(result, "nothing that it changed was taken")
+            why = ""
         except TooMuch as error:
-            return _noted(result, f"nothing that it changed was taken: {error}; {_IN_PLACE}")
+            why = f": {error}; {_IN_PLACE}"
         except (OSError, WorkspaceError) as error:
-            return _noted(result, f"nothing that it changed was taken: {on_one_line(str(error))}")
-        return _noted(
-            result, "nothing that it changed was taken: the workspace keeps changing meanwhile"
-        )
+            why = f": {on_one_line(str(error))}"
+        return _noted(result, f"nothing that it changed was taken{why}")
 
     async def _settle(self, effects: Sequence[Effect], reason: str) -> CommandResult:
         """Decide about the effects once. Raises ContentChanged if they have to be read again."""
@@ -261,26 +260,14 @@ class _Review:
             )
             if decision.answer == "edit" or (decision.hunks is not None and not by_hunk):
                 reason = "take or throw away the whole of it"
-                continue
-            if decision.answer != "rule":
+            elif decision.answer != "rule":
                 return decision
-            try:
-                await self._learn(decision, key)
-            except ConfigError as error:
-                reason = str(error)
-                continue
-            return decision
-
-    async def _learn(self, decision: Decision, key: ApprovalKey | None) -> None:
-        """Put the rule of an answer in force. Raises ConfigError if it does not allow all of
-        this."""
-        rule = self._permissions.parse(decision.rule, keep=decision.keep)
-        with_it = replace(self._permissions.policy.adding(rule), mode="ask")
-        if key is None or with_it.check(EFFECTS, key, "prompt", "files").permission != "auto":
-            raise ConfigError(
-                f"{rule} does not allow all of this; answer it once, or write another"
-            )
-        await self._permissions.add(rule)
+            elif key is None:
+                reason = _TOO_MANY
+            elif problem := await self._permissions.learn(decision, EFFECTS, key, "files"):
+                reason = problem
+            else:
+                return decision
 
     def _tell(self, found: _Found, verdict: Verdict) -> None:
         groups = found.groups

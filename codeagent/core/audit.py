@@ -287,33 +287,27 @@ class _Reading:
     def reached(self, event: HostDecided) -> None:
         call = self._calls.get((event.agent, event.call_id), _Call())
         what = f"{event.host}\n({call.target})" if call.target else event.host
-        self.rows.append(
-            LedgerRow(
-                at=event.ts,
-                call_id=event.call_id,
-                tool=HOSTS,
-                target=event.host,
-                what=what,
-                outcome="allowed" if event.allowed else "denied",
-                who=event.source,
-                rule=event.rule,
-                reason=event.reason,
-            )
-        )
+        self._decided(event, HOSTS, event.host, what, allowed=event.allowed)
 
     def found(self, event: EffectsFound) -> None:
         call = self.call(event)
         call.tried = True
-        if event.permission == "prompt":
-            return  # the answer is the decision
+        if event.permission != "prompt":  # then the answer is the decision
+            what = f"{call.target}\n({', '.join(event.listed())})"
+            allowed = event.permission == "auto"
+            self._decided(event, EFFECTS, call.target, what, allowed=allowed)
+
+    def _decided(
+        self, event: HostDecided | EffectsFound, tool: str, target: str, what: str, *, allowed: bool
+    ) -> None:
         self.rows.append(
             LedgerRow(
                 at=event.ts,
                 call_id=event.call_id,
-                tool=EFFECTS,
-                target=call.target,
-                what=f"{call.target}\n({', '.join(event.listed())})",
-                outcome="allowed" if event.permission == "auto" else "denied",
+                tool=tool,
+                target=target,
+                what=what,
+                outcome="allowed" if allowed else "denied",
                 who=event.source,
                 rule=event.rule,
                 reason=event.reason,
