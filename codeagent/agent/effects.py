@@ -10,7 +10,7 @@ from codeagent.changes.change_set import diff_blocks
 from codeagent.changes.diff import review_block
 from codeagent.changes.hunks import Answered, is_by_hunk
 from codeagent.core.approval_events import ListedEffect
-from codeagent.core.changes import Change
+from codeagent.core.changes import Change, content_name
 from codeagent.core.checkpoints import Node
 from codeagent.core.dataclass import dataclass
 from codeagent.core.display import DiffBlock, Hunk, HunkAnswer, cut
@@ -125,30 +125,22 @@ def shown_effects(
 ) -> tuple[ShownEffect, ...]:
     """Return the effects as they are shown; a file that came and one that went with the same
     content are one that was renamed."""
+    gone: dict[str, list[str]] = {}
+    for change in changes:
+        if change.after is None and change.before is not None and change.before.data:
+            gone.setdefault(content_name(change.before), []).append(change.path)
+    sources: dict[str, str] = {}
+    for change in changes:
+        if change.before is None and (same := gone.get(content_name(change.after))):
+            sources[change.path] = same.pop(0)
     read = {change.path: change for change in changes}
-    gone: dict[tuple[bool, bytes], list[Effect]] = {}
-    for effect in effects:
-        if (node := _node(read, effect, came=False)) is not None:
-            gone.setdefault((node.kind == "link", node.data), []).append(effect)
-    sources: dict[str, Effect] = {}
-    for effect in effects:
-        node = _node(read, effect, came=True)
-        if node is not None and (same := gone.get((node.kind == "link", node.data))):
-            sources[effect.path] = same.pop(0)
-    renamed = {source.path for source in sources.values()}
+    by_path = {effect.path: effect for effect in effects}
+    renamed = {*sources.values()}
     return tuple(
-        _shown(effect, read.get(effect.path), sources.get(effect.path))
-        for effect in effects
-        if effect.path not in renamed
+        _shown(effect, read.get(path), by_path.get(sources.get(path, "")))
+        for path, effect in by_path.items()
+        if path not in renamed
     )
-
-
-def _node(read: Mapping[str, Change[Node]], effect: Effect, *, came: bool) -> Node | None:
-    """Return what came or went with an effect, unless it is empty or was not read."""
-    change = read.get(effect.path)
-    other = effect.before if came else effect.after
-    node = None if change is None or other is not None else change.after if came else change.before
-    return node if node is not None and node.data else None
 
 
 def _shown(effect: Effect, change: Change[Node] | None, source: Effect | None) -> ShownEffect:
@@ -240,10 +232,12 @@ def effects_proposal(paths: Sequence[str], key: ApprovalKey) -> str:
     or the only path; empty if none can be proposed."""
     folder = posixpath.commonpath([posixpath.dirname(path) for path in paths])
     suffixes = {posixpath.splitext(path)[1] for path in paths}
-    wanted = f"{folder}/**" if folder else ""
-    if not folder and len({*paths}) == 1:
+    if folder:
+        wanted = f"{folder}/**"
+    elif len(paths) == 1:
         wanted = paths[0]
-    elif not folder and len(suffixes) == 1 and (suffix := suffixes.pop()):
-        wanted = f"**/*{suffix}"
+    else:
+        wanted = f"**/*{suffixes.pop()}" if len(suffixes) == 1 else ""
     odd = _NOT_PLAIN.search(wanted.removesuffix("/**").removeprefix("**/*"))
-    return "" if odd or not wanted else that_allows(f"{EFFECTS}({wanted})", EFFECTS, key)
+    plain = spelled(wanted) == wanted and not odd
+    return that_allows(f"{EFFECTS}({wanted})", EFFECTS, key) if plain else ""
