@@ -210,7 +210,7 @@ def taken_by_hunk(
     answers do not fit.
     """
     if sum(each.hunks for each in shown) != len(answers):
-        raise Failed("the answers do not fit what it changed; nothing of it was taken")
+        raise Failed("the answers do not fit what it changed")
     left: set[str] = set()
     parts: list[Change[Node]] = []
     rest = list(answers)

@@ -29,7 +29,7 @@ from codeagent.core.policy import EFFECTS, ApprovalKey, Decision, Verdict
 from codeagent.core.ports import Workspace
 from codeagent.core.sandbox import Command, CommandResult, OnOutput, Sandbox, Trial
 from codeagent.core.sanitize import on_one_line, one_line, spelled
-from codeagent.core.tool import Preview
+from codeagent.core.tool import Failed, Preview
 
 _MOST_QUESTIONS = 3
 """How often the user is asked about the same command because the workspace keeps changing."""
@@ -170,7 +170,7 @@ class _Review:
             why = ""
         except TooMuch as error:
             why = f": {error}; {_IN_PLACE}"
-        except (OSError, WorkspaceError) as error:
+        except (OSError, WorkspaceError, Failed) as error:
             why = f": {on_one_line(str(error))}"
         return _noted(result, f"nothing that it changed was taken{why}")
 

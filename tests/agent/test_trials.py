@@ -412,8 +412,9 @@ async def test_what_is_no_text_is_shown_in_words_and_taken_whole_or_left_out(
 async def test_answers_that_do_not_fit_take_nothing(repository: Repository) -> None:
     before = repository.files
     s = repository.scene("src/a=new src/b=new")
-    events, _ = await played(s, Decision("once", hunks=(True, True, True)))
-    assert of(events, ToolResultAdded)[0].error.kind == "failed"
+    _, results = await played(s, Decision("once", hunks=(True, True, True)))
+    said = "nothing that it changed was taken: the answers do not fit what it changed"
+    assert results == [f"ran\n[{said}]"]
     assert repository.files == before
 
 
