@@ -7,7 +7,7 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import field
 
 from codeagent.changes.change_set import diff_blocks
-from codeagent.changes.diff import review_block
+from codeagent.changes.diff import count, review_block
 from codeagent.changes.hunks import Answered, is_by_hunk
 from codeagent.core.approval_events import ListedEffect
 from codeagent.core.changes import Change, content_name
@@ -189,7 +189,7 @@ def _described(path: str, effect: Effect, change: Change[Node] | None) -> DiffBl
 def _described_side(side: LayerEntry | None) -> str:
     if side is None:
         return ""
-    size = f" of {side.size:,} bytes" if side.kind != "folder" else ""
+    size = f" of {count(side.size, 'byte')}" if side.kind != "folder" else ""
     return f"a {side.kind}{size}, mode {side.mode:o}"
 
 

@@ -15,6 +15,7 @@ from codeagent.agent.effects import (
 )
 from codeagent.agent.permissions import fingerprint
 from codeagent.changes.change_set import ChangeSet
+from codeagent.changes.diff import count
 from codeagent.changes.keys import paths_key
 from codeagent.changes.layers import TooMuch
 from codeagent.core.approval_events import EffectsFound
@@ -101,8 +102,7 @@ class _Found:
             for side in ("added", "removed")
         )
         lines = f" +{added} −{removed}" if added or removed else ""
-        files = len(self.shown)
-        return f"changed {files:,} file{'' if files == 1 else 's'}{lines}"
+        return f"changed {count(len(self.shown), 'file')}{lines}"
 
     def lines(self, out: Sequence[ShownEffect] = ()) -> list[str]:
         """Return a line for each thing that it changed, but not for those in `out`."""

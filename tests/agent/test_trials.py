@@ -553,3 +553,18 @@ async def test_the_users_own_command_runs_in_place(repository: Repository) -> No
     await s.agent.finish(RunShell("src/a=new", shared=False))
     assert of(s.journal.events, EffectsFound) == []
     assert [command.text for command in repository.sandbox.in_place] == ["src/a=new"]
+
+
+async def test_a_part_of_a_new_folder_and_of_a_removed_one_can_be_left_out(
+    repository: Repository,
+) -> None:
+    s = repository.scene("new/a=1 new/b=2 src/a= src/b=")
+    answers = (True, False, False, True)
+    _, results = await played(s, Decision("once", hunks=answers))
+    assert repository.files == {
+        ".ignore": "build/\n.env\n",
+        "ci/x": "x\n",
+        "new/a": "1\n",
+        "src/a": BEFORE["src/a"],
+    }
+    assert "not taken, as the user left it out: A new/b, D src/a" in results[0]
