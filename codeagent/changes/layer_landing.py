@@ -4,7 +4,7 @@ the command made; finishes after a crash what it had begun."""
 import errno
 import json
 import os
-from collections.abc import Collection, Iterable, Iterator, Sequence
+from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
 from contextlib import contextmanager, suppress
 from dataclasses import replace
 from hashlib import sha256
@@ -108,6 +108,11 @@ def _folders_of(path: str) -> list[str]:
     return ["/".join(parts[:end]) for end in range(1, len(parts))]
 
 
+def landing_begun(folder: Path) -> bool:
+    """Whether the landing of a layer is under way, or has to be finished."""
+    return (folder / _JOURNAL).exists()
+
+
 class LayerLanding:
     """Lands steps from a layer on a workspace, both open folders on the same file system."""
 
@@ -128,7 +133,7 @@ class LayerLanding:
         try:
             self._prepare(steps)
         except OSError as error:
-            raise WorkspaceError(_failed(error)) from None
+            raise _failed(error) from None
         made: list[LandingStep] = []
         try:
             for step in steps:
@@ -136,7 +141,7 @@ class LayerLanding:
                 made.append(step)
             self._sync(self._root, steps)
         except (OSError, WorkspaceError) as error:
-            reason = error if isinstance(error, WorkspaceError) else WorkspaceError(_failed(error))
+            reason = error if isinstance(error, WorkspaceError) else _failed(error)
             self._take_back(steps, made, reason)
             raise reason from None
         self._forget()
@@ -147,10 +152,15 @@ class LayerLanding:
         for step in steps:
             if folders.isdisjoint(_folders_of(step.path)):
                 with self._folder_of(self._root, step.path) as (parent, name):
-                    self._check(step, look(parent, name))
+                    now = look(parent, name)
+                    self._check(step, now)
+                    if step.before is not None and not step.before.is_untouched(now):
+                        raise _changed(step)
         for step in steps:
             if step.kind in ("move", "swap"):
                 with self._folder_of(self._upper, step.path) as (parent, name):
+                    if step.after is None or not step.after.is_still(look(parent, name)):
+                        raise _changed(step)
                     _strip_marks(parent, name)
         (self._folder / _REMOVED).mkdir(mode=0o700, exist_ok=True)
         self._sync(self._upper, steps)
@@ -160,10 +170,11 @@ class LayerLanding:
         if step.before is None:
             if now is None or step.kind == "folder":
                 return
-            raise ContentChanged(f"{spelled(step.path)} was created meanwhile; nothing was changed")
+            raise ContentChanged(f"{spelled(step.path)} was created meanwhile")
+        if now is None:
+            raise ContentChanged(f"{spelled(step.path)} is gone")
         if not step.before.is_still(now):
-            what = "is gone" if now is None else "changed meanwhile"
-            raise ContentChanged(f"{spelled(step.path)} {what}; nothing was changed")
+            raise _changed(step)
 
     def _check_gone(self, step: LandingStep, folder: int, name: str) -> None:
         """Check what was replaced or removed, now that nobody can change it by its path."""
@@ -172,20 +183,19 @@ class LayerLanding:
         if found is not None and found.kind == "folder" and step.inside:
             with opened(folder, name) as fd:
                 if _digest(_contents("", fd)) != step.inside:
-                    raise ContentChanged(
-                        f"something in {spelled(step.path)} changed meanwhile; nothing was changed"
-                    )
+                    raise ContentChanged(f"something in {spelled(step.path)} changed meanwhile")
 
-    def _make(self, step: LandingStep) -> None:
+    def _make(self, step: LandingStep, *, made: bool = False) -> None:
+        """Make a step; `made`: a process that was killed has renamed what it swaps or removes."""
         with self._folder_of(self._root, step.path) as (parent, name):
             match step.kind:
                 case "move":
                     with self._folder_of(self._upper, step.path) as (source, _):
                         rename_new(name, name, source, parent)
                 case "swap":
-                    self._swap(step, parent, name)
+                    self._swap(step, parent, name, made)
                 case "remove":
-                    self._remove(step, parent, name)
+                    self._remove(step, parent, name, made)
                 case "folder":
                     assert step.after is not None
                     os.mkdir(name, dir_fd=parent)
@@ -199,19 +209,21 @@ class LayerLanding:
                 case _:
                     assert_never(step.kind)
 
-    def _swap(self, step: LandingStep, parent: int, name: str) -> None:
+    def _swap(self, step: LandingStep, parent: int, name: str, made: bool) -> None:
         with self._folder_of(self._upper, step.path) as (source, _):
-            exchange(name, name, source, parent)
+            if not made:
+                exchange(name, name, source, parent)
             try:
                 self._check_gone(step, source, name)
             except WorkspaceError:
                 exchange(name, name, source, parent)
                 raise
 
-    def _remove(self, step: LandingStep, parent: int, name: str) -> None:
+    def _remove(self, step: LandingStep, parent: int, name: str, made: bool) -> None:
         kept = _kept_as(step)
         with opened_path(self._folder / _REMOVED) as removed:
-            rename_new(name, kept, parent, removed)
+            if not made:
+                rename_new(name, kept, parent, removed)
             try:
                 self._check_gone(step, removed, kept)
             except WorkspaceError:
@@ -221,18 +233,22 @@ class LayerLanding:
     def _take_back(
         self, steps: Sequence[LandingStep], made: Sequence[LandingStep], reason: WorkspaceError
     ) -> None:
-        """Take back what was made. Raises PartlyChanged if that fails; what is left of it is
-        written down."""
+        """Take back what was made. Raises PartlyChanged if not all of it can be; what is left of it
+        is written down."""
         try:
             self._write("back", steps)
-            for step in reversed(made):
-                self._unmake(step)
-        except (OSError, WorkspaceError) as stuck:
-            raise PartlyChanged(f"{reason}; and it could not be taken back: {stuck}") from None
+            stuck = _each(self._unmake, reversed(made))
+        except OSError as error:
+            stuck = [str(_failed(error))]
+        if stuck:
+            raise PartlyChanged(f"{reason}; and not all was taken back: {'; '.join(stuck)}")
         self._forget()
 
     def _unmake(self, step: LandingStep) -> None:
-        """Take a step back that was made; one that was not is left alone."""
+        """Take a step back that was made; one that was not is left alone.
+
+        Raises ContentChanged if somebody else has changed what it made.
+        """
         with self._folder_of(self._root, step.path) as (parent, name):
             now = look(parent, name)
             match step.kind:
@@ -241,11 +257,15 @@ class LayerLanding:
                     if step.after.is_still(now):
                         with self._folder_of(self._upper, step.path) as (source, _):
                             rename_new(name, name, parent, source)
+                    elif now is not None:
+                        raise _changed(step)
                 case "swap":
-                    assert step.after is not None
+                    assert step.before is not None and step.after is not None
                     if step.after.is_still(now):
                         with self._folder_of(self._upper, step.path) as (source, _):
                             exchange(name, name, source, parent)
+                    elif not step.before.is_still(now):
+                        raise _changed(step)
                 case "remove":
                     kept = _kept_as(step)
                     with opened_path(self._folder / _REMOVED) as removed:
@@ -275,16 +295,10 @@ class LayerLanding:
         way, steps = found
         did = "was finished" if way == "forward" else "was taken back"
         said = [f"taking what a command changed {did}: {count(len(steps), 'change')}"]
-        for step in steps if way == "forward" else reversed(steps):
-            try:
-                if way == "forward":
-                    self._make_unless_made(step)
-                else:
-                    self._unmake(step)
-            except WorkspaceError as error:
-                said.append(str(error))
-            except OSError as error:
-                said.append(f"{spelled(step.path)}: {os.strerror(error.errno or 0)}")
+        if way == "forward":
+            said += _each(self._make_unless_made, steps)
+        else:
+            said += _each(self._unmake, reversed(steps))
         self._sync(self._root, steps)
         self._forget()
         return tuple(said)
@@ -292,20 +306,22 @@ class LayerLanding:
     def _make_unless_made(self, step: LandingStep) -> None:
         with self._folder_of(self._root, step.path) as (parent, name):
             now = look(parent, name)
-        if step.after is not None and step.kind in ("move", "swap", "folder"):
-            if step.after.is_still(now) or (step.kind == "folder" and now is not None):
+        made = step.after is not None and step.after.is_still(now)
+        match step.kind:
+            case "folder" if now is not None:
                 return
-        elif step.kind == "remove":
-            with opened_path(self._folder / _REMOVED) as removed:
-                if look(removed, _kept_as(step)) is not None:
-                    return
-        self._check(step, now)
-        self._make(step)
-
-    @property
-    def begun_elsewhere(self) -> bool:
-        """Whether the layer is being landed in another workspace."""
-        return (self._folder / _JOURNAL).exists()
+            case "times" if now is not None and step.after is not None:
+                made = now.modified_ns == step.after.modified_ns
+            case "remove":
+                with opened_path(self._folder / _REMOVED) as removed:
+                    made = look(removed, _kept_as(step)) is not None
+            case _:
+                pass
+        if not made:
+            self._check(step, now)
+        elif step.kind not in ("swap", "remove"):
+            return
+        self._make(step, made=made)
 
     def _begun(self) -> tuple[str, tuple[LandingStep, ...]] | None:
         """Return what the journal says; None if there is none, or it is of another workspace."""
@@ -337,9 +353,7 @@ class LayerLanding:
             parent = open_below(top, parents)
         except OSError as error:
             if error.errno in (errno.ENOENT, errno.ENOTDIR, errno.ELOOP):
-                raise ContentChanged(
-                    f"the folder of {spelled(path)} is gone; nothing was changed"
-                ) from None
+                raise ContentChanged(f"the folder of {spelled(path)} is gone") from None
             raise
         with closing_fd(parent):
             yield parent, name
@@ -383,8 +397,24 @@ def _digest(contents: Iterable[tuple[str, LayerEntry]]) -> str:
 
 def _kept_as(step: LandingStep) -> str:
     """Return the name under which what a step removes is kept until it has landed."""
-    assert step.before is not None
-    return f"{step.before.inode}"
+    return sha256(os.fsencode(step.path)).hexdigest()
+
+
+def _each(work: Callable[[LandingStep], None], steps: Iterable[LandingStep]) -> list[str]:
+    """Do the work for each step; return a line about each for which it failed."""
+    failed = []
+    for step in steps:
+        try:
+            work(step)
+        except WorkspaceError as error:
+            failed.append(str(error))
+        except OSError as error:
+            failed.append(f"{spelled(step.path)}: {os.strerror(error.errno or 0)}")
+    return failed
+
+
+def _changed(step: LandingStep) -> ContentChanged:
+    return ContentChanged(f"{spelled(step.path)} changed meanwhile")
 
 
 def _give_mode(parent: int, name: str, entry: LayerEntry) -> None:
@@ -457,7 +487,13 @@ def _read_step(written: list[Any]) -> LandingStep:
     return LandingStep(kind, path, before, after, inside)
 
 
-def _failed(error: OSError) -> str:
-    if error.errno == errno.EXDEV:
-        return "it cannot be moved into the workspace, which is on another file system"
-    return f"it could not be landed: {os.strerror(error.errno or 0)}; nothing was changed"
+def _failed(error: OSError) -> WorkspaceError:
+    match error.errno:
+        case errno.EXDEV:
+            return WorkspaceError(
+                "it cannot be moved into the workspace, which is on another file system"
+            )
+        case errno.ENOENT | errno.EEXIST:
+            return ContentChanged("something was created or removed meanwhile")
+        case _:
+            return WorkspaceError(f"it could not be landed: {os.strerror(error.errno or 0)}")

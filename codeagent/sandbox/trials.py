@@ -8,12 +8,12 @@ from dataclasses import replace
 from functools import partial
 from typing import TypeVar
 
-from codeagent.changes.layer_landing import LayerLanding, plan
+from codeagent.changes.layer_landing import plan
 from codeagent.changes.layers import changes_of, effects_of, replace_content
 from codeagent.core.changes import Change
 from codeagent.core.checkpoints import Node
 from codeagent.core.dataclass import dataclass
-from codeagent.core.effects import Effect
+from codeagent.core.effects import Effect, LayerEntry
 from codeagent.core.errors import EngineError, SandboxError, SandboxUnavailable
 from codeagent.core.sandbox import CHECK, Command, CommandResult, OnOutput
 from codeagent.sandbox.container import SessionContainer
@@ -39,6 +39,7 @@ class TriedCommand:
         self._layer = layer
         self._resources = resources
         self._began_ns = began_ns
+        self._replaced: dict[str, LayerEntry] = {}
 
     @property
     def result(self) -> CommandResult:
@@ -61,15 +62,21 @@ class TriedCommand:
     async def replace(self, change: Change[Node]) -> None:
         assert change.after is not None
         data = change.after.data
-        await self._with_folders(lambda upper, root: replace_content(upper, change.path, data))
+        self._replaced[change.path] = await self._with_folders(
+            lambda upper, root: replace_content(upper, change.path, data)
+        )
 
     async def land(self, effects: Sequence[Effect], left: Collection[str] = ()) -> None:
-        steps = plan(effects, left)
-        await run_to_end(
-            self._with_folders(
-                lambda upper, root: LayerLanding(self._layer.folder, upper, root).land(steps)
-            )
+        given = self._replaced
+        steps = plan(
+            [replace(each, after=given.get(each.path, each.after)) for each in effects], left
         )
+
+        def land(upper: int, root: int) -> None:
+            with self._layer.landing(root) as landing:
+                landing.land(steps)
+
+        await run_to_end(self._with_folders(land))
 
     async def close(self) -> None:
         await in_thread(partial(remove_layer, self._layer))
