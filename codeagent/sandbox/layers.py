@@ -2,18 +2,15 @@
 
 import os
 import secrets
-import shutil
-import stat
-from collections.abc import Iterator
-from contextlib import contextmanager, suppress
+from contextlib import AbstractContextManager, suppress
 from pathlib import Path
 
+from codeagent.changes.layer_copy import make_like
 from codeagent.changes.layer_landing import LayerLanding
-from codeagent.changes.layers import closing_fd
 from codeagent.core.dataclass import dataclass
 from codeagent.core.errors import SandboxUnavailable
 from codeagent.disk.locks import locked
-from codeagent.disk.opens import open_folder
+from codeagent.disk.opens import closing_fd, open_folder, remove_tree
 from codeagent.disk.private import make_private_folder
 from codeagent.sandbox.mounts import PinnedRoot
 from codeagent.sandbox.thaw import is_stray, owner
@@ -28,14 +25,9 @@ class Layer:
 
     folder: Path
 
-    @contextmanager
-    def upper(self) -> Iterator[int]:
+    def upper(self) -> AbstractContextManager[int]:
         """Open the folder with the changes for the block."""
-        fd = open_folder(self.folder / "upper")
-        try:
-            yield fd
-        finally:
-            os.close(fd)
+        return closing_fd(open_folder(self.folder / "upper"))
 
     def now(self) -> int:
         """Return the present time by the file system's clock, in nanoseconds since the epoch."""
@@ -53,7 +45,8 @@ def new_layer(state_dir: Path, root: PinnedRoot) -> Layer:
         make_private_folder(folder)
         (folder / _OWNER).write_text(owner(os.getpid()) or "", encoding="ascii")
         upper.mkdir()
-        _make_like(upper, root)
+        with closing_fd(open_folder(upper)) as made, root.listed() as shown:
+            make_like(made, shown)
         # The kernel makes its folder in it as root, and the owner of this one has to remove that.
         (folder / "work").mkdir()
         (folder / "work").chmod(0o777)
@@ -65,27 +58,11 @@ def new_layer(state_dir: Path, root: PinnedRoot) -> Layer:
     return Layer(folder)
 
 
-def _make_like(upper: Path, root: PinnedRoot) -> None:
-    status = os.fstat(root.fd)
-    if os.geteuid() == 0:
-        os.chown(upper, status.st_uid, status.st_gid)
-    with root.listed() as fd:
-        for name in os.listxattr(fd):
-            with suppress(OSError):  # one that only the system may set
-                os.setxattr(upper, name, os.getxattr(fd, name))
-    upper.chmod(stat.S_IMODE(status.st_mode))
-
-
 def remove_layer(layer: Layer) -> None:
     """Remove a layer whose container has ended; what belongs to the engine is moved aside, see
-    `spent`."""
-    for folder, names, _ in os.walk(layer.folder):
-        for name in names:
-            entry = Path(folder, name)
-            if not entry.is_symlink():
-                with suppress(OSError):  # the engine's
-                    entry.chmod(0o700)
-    shutil.rmtree(layer.folder, ignore_errors=True)
+    `spent`. Raises OSError."""
+    with closing_fd(open_folder(layer.folder.parent)) as layers:
+        remove_tree(layer.folder.name, layers)
     if layer.folder.exists():
         aside = spent(layer.folder.parent.parent.parent)
         make_private_folder(aside)
@@ -106,8 +83,8 @@ def finish_landings(state_dir: Path, root: Path) -> tuple[str, ...]:
 
 def _finished(layer: Layer, root: Path) -> list[str]:
     try:
-        with layer.upper() as upper, closing_fd(open_folder(root)) as fd:
-            landing = LayerLanding(layer.folder, upper, fd)
+        with closing_fd(open_folder(root)) as fd:
+            landing = LayerLanding(layer.folder, fd)
             said = [*(landing.finish() or ())]
             elsewhere = landing.begun_elsewhere
         if not elsewhere:

@@ -65,11 +65,10 @@ class TriedCommand:
 
     async def land(self, effects: Sequence[Effect], left: Collection[str] = ()) -> None:
         steps = plan(effects, left)
-        await run_to_end(
-            self._with_folders(
-                lambda upper, root: LayerLanding(self._layer.folder, upper, root).land(steps)
-            )
+        landing = self._with_folders(
+            lambda _, root: LayerLanding(self._layer.folder, root).land(steps)
         )
+        await run_to_end(landing)
 
     async def close(self) -> None:
         await in_thread(partial(remove_layer, self._layer))

@@ -1,18 +1,21 @@
-"""What killed sessions left of views is removed when the next one starts."""
+"""Where views keep what commands change, and what killed sessions left of them."""
 
 import asyncio
 import json
 import signal
 import sys
+import tempfile
 from contextlib import closing
 from pathlib import Path
 from typing import Any
 
 import pytest
 
+from codeagent.core.sandbox import Command
 from codeagent.sandbox.engine import Engine
 from codeagent.sandbox.engine_socket import engine_socket
-from tests.sandboxes import opened
+from tests.layers import tree_of
+from tests.sandboxes import Ran, opened
 
 _KILLED = """
 import asyncio, sys
@@ -69,3 +72,17 @@ async def test_containers_volumes_and_layers_of_a_killed_session_are_removed_at_
             await sandbox._default.drop("")
         assert await sandbox.finish_landings() == ()
     assert [*layers.iterdir()] == [*root.iterdir()] == []
+
+
+@pytest.mark.docker
+async def test_changes_land_from_a_state_folder_on_another_file_system(tmp_path: Path) -> None:
+    (tmp_path / "old").write_text("1")
+    with tempfile.TemporaryDirectory(dir="/dev/shm") as state:
+        async with opened(tmp_path, Path(state)) as sandbox:
+            await sandbox.prepare_trials()
+            assert sandbox.untried == ""
+            text = "rm old; mkdir -p a/b; echo 2 > a/b/c; ln -s b a/d"
+            trial = await sandbox.try_out(Command(text, "call"), Ran())
+            await trial.land(await trial.effects())
+            await trial.close()
+    assert tree_of(tmp_path) == {"a/b/c": "2\n", "a/d": "-> b"}
