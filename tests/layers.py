@@ -8,11 +8,11 @@ from dataclasses import dataclass, field, replace
 from pathlib import Path
 
 from codeagent.changes.layer_landing import LandingStep, LayerLanding, plan
-from codeagent.changes.layers import changes_of, closing_fd, effects_of, replace_content
+from codeagent.changes.layers import changes_of, effects_of, replace_content
 from codeagent.core.changes import Change
 from codeagent.core.checkpoints import Node
 from codeagent.core.effects import Effect, LayerEntry
-from codeagent.disk.opens import open_folder
+from codeagent.disk.opens import closing_fd, open_folder
 
 Tree = Mapping[str, str | None]
 """The text of each file by its path, None for a folder; a link is `-> target`."""
@@ -53,23 +53,29 @@ class Layered:
 
     folder: Path
     root: Path
+    apart: Path | None = None
+    """Where the layer is instead, if it is on another file system."""
     replaced: dict[str, LayerEntry] = field(default_factory=dict)
 
     @property
+    def layer(self) -> Path:
+        return (self.apart or self.folder) / "layer"
+
+    @property
     def upper(self) -> Path:
-        return self.folder / "layer" / "upper"
+        return self.layer / "upper"
 
     @classmethod
-    def make(cls, folder: Path, before: Tree) -> "Layered":
+    def make(cls, folder: Path, before: Tree, apart: Path | None = None) -> "Layered":
         root = folder / "workspace"
         root.mkdir(parents=True)
         make_tree(root, before)
-        return cls.over(root, folder)
+        return cls.over(root, folder, apart)
 
     @classmethod
-    def over(cls, root: Path, folder: Path) -> "Layered":
+    def over(cls, root: Path, folder: Path, apart: Path | None = None) -> "Layered":
         """An empty layer over a workspace that is there."""
-        made = cls(folder, root)
+        made = cls(folder, root, apart)
         made.upper.mkdir(parents=True)
         return made
 
@@ -108,8 +114,8 @@ class Layered:
 
     @contextmanager
     def landing(self) -> Iterator[LayerLanding]:
-        with self._opened() as (upper, root):
-            yield LayerLanding(self.folder / "layer", upper, root)
+        with self._opened() as (_, root):
+            yield LayerLanding(self.layer, root)
 
     def land(
         self, left: Collection[str] = frozenset(), effects: Sequence[Effect] | None = None

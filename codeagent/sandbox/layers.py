@@ -2,17 +2,16 @@
 
 import os
 import secrets
-import stat
 from collections.abc import Iterator
-from contextlib import contextmanager, suppress
+from contextlib import AbstractContextManager, contextmanager
 from pathlib import Path
 
+from codeagent.changes.layer_copy import make_like
 from codeagent.changes.layer_landing import LayerLanding, landing_begun
-from codeagent.changes.layers import attributes, closing_fd
 from codeagent.core.dataclass import dataclass
 from codeagent.core.errors import SandboxUnavailable
 from codeagent.disk.locks import locked
-from codeagent.disk.opens import open_folder
+from codeagent.disk.opens import closing_fd, open_folder, remove_tree
 from codeagent.disk.private import make_private_folder
 from codeagent.sandbox.mounts import PinnedRoot
 from codeagent.sandbox.thaw import is_stray, owner
@@ -27,21 +26,16 @@ class Layer:
 
     folder: Path
 
-    @contextmanager
-    def upper(self) -> Iterator[int]:
+    def upper(self) -> AbstractContextManager[int]:
         """Open the folder with the changes for the block."""
-        fd = open_folder(self.folder / "upper")
-        try:
-            yield fd
-        finally:
-            os.close(fd)
+        return closing_fd(open_folder(self.folder / "upper"))
 
     @contextmanager
     def landing(self, root: int) -> Iterator[LayerLanding]:
         """Be the only one that lands layers, for the block: two that take back the same file could
         lose it. Raises OSError."""
-        with locked(self.folder.parent.with_name("landing.lock")), self.upper() as upper:
-            yield LayerLanding(self.folder, upper, root)
+        with locked(self.folder.parent.with_name("landing.lock")):
+            yield LayerLanding(self.folder, root)
 
     def now(self) -> int:
         """Return the present by the file system's clock, in nanoseconds since the epoch: what
@@ -64,7 +58,8 @@ def new_layer(state_dir: Path, root: PinnedRoot) -> Layer:
             make_private_folder(folder)
             (folder / _OWNER).write_text(owner(os.getpid()) or "unknown", encoding="ascii")
         upper.mkdir()
-        _make_like(upper, root)
+        with closing_fd(open_folder(upper)) as made, root.listed() as shown:
+            make_like(made, shown)
         # The kernel makes its folder in it as root, and the owner of this one has to remove that.
         (folder / "work").mkdir()
         (folder / "work").chmod(0o777)
@@ -76,57 +71,19 @@ def new_layer(state_dir: Path, root: PinnedRoot) -> Layer:
     return Layer(folder)
 
 
-def _make_like(upper: Path, root: PinnedRoot) -> None:
-    status = os.fstat(root.fd)
-    if os.geteuid() == 0:
-        os.chown(upper, status.st_uid, status.st_gid)
-    with root.listed() as fd:
-        for name, value in attributes(fd).items():
-            with suppress(OSError):  # one that only the system may set
-                os.setxattr(upper, name, value)
-    upper.chmod(stat.S_IMODE(status.st_mode))
-
-
 def remove_layer(layer: Layer) -> None:
     """Remove a layer whose container has ended, unless a landing of it has to be finished.
 
-    What belongs to the engine is moved aside, see `spent`.
+    What belongs to the engine is moved aside, see `spent`. Raises OSError.
     """
     if landing_begun(layer.folder):
         return
-    for part in ("upper", "removed", ""):
-        with suppress(OSError), closing_fd(open_folder(layer.folder / part)) as folder:
-            _empty(folder)
-    with suppress(OSError):
-        layer.folder.rmdir()
+    with closing_fd(open_folder(layer.folder.parent)) as layers:
+        remove_tree(layer.folder.name, layers)
     if layer.folder.exists():
         aside = spent(layer.folder.parent.parent.parent)
         make_private_folder(aside)
         layer.folder.rename(aside / layer.folder.name)
-
-
-def _empty(folder: int) -> None:
-    """Remove everything in a folder, however deep it is. Raises OSError."""
-    while names := os.listdir(folder):  # a descriptor, no path
-        for name in names:
-            if _unlinked(name, folder):
-                continue
-            with closing_fd(open_folder(name, within=folder)) as inner:
-                for each in os.listdir(inner):  # noqa: PTH208
-                    if not _unlinked(each, inner):
-                        new = secrets.token_hex(8)
-                        os.rename(each, new, src_dir_fd=inner, dst_dir_fd=folder)
-            os.rmdir(name, dir_fd=folder)
-
-
-def _unlinked(name: str, folder: int) -> bool:
-    """Remove what has this name unless it is a folder, which is made accessible. Raises OSError."""
-    try:
-        os.unlink(name, dir_fd=folder)
-    except IsADirectoryError:
-        os.chmod(name, 0o700, dir_fd=folder)
-        return False
-    return True
 
 
 def finish_landings(state_dir: Path, root: Path) -> tuple[str, ...]:
@@ -142,13 +99,11 @@ def finish_landings(state_dir: Path, root: Path) -> tuple[str, ...]:
 def _finished(layer: Layer, root: Path) -> list[str]:
     said: list[str] = []
     try:
-        with (
-            suppress(FileNotFoundError),
-            closing_fd(open_folder(root)) as fd,
-            layer.landing(fd) as landing,
-        ):
+        with closing_fd(open_folder(root)) as fd, layer.landing(fd) as landing:
             said += landing.finish() or ()
         remove_layer(layer)
+    except FileNotFoundError:
+        return said  # another process has just done it
     except OSError as error:
         said.append(f"{layer.folder} could not be removed: {os.strerror(error.errno or 0)}")
     return said

@@ -30,7 +30,7 @@ _MOST_BYTES = 8 << 20
 
 
 class TriedCommand:
-    """Implements `codeagent.core.effects.Trial`."""
+    """Implements `codeagent.core.sandbox.Trial`."""
 
     def __init__(
         self, result: CommandResult, layer: Layer, resources: SessionResources, began_ns: int
@@ -72,7 +72,7 @@ class TriedCommand:
             [replace(each, after=given.get(each.path, each.after)) for each in effects], left
         )
 
-        def land(upper: int, root: int) -> None:
+        def land(_: int, root: int) -> None:
             with self._layer.landing(root) as landing:
                 landing.land(steps)
 

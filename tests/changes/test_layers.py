@@ -14,6 +14,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from codeagent.changes import layer_landing, layers
+from codeagent.changes.layer_copy import LayerCopy
 from codeagent.core.checkpoints import Node
 from codeagent.core.errors import ContentChanged, PartlyChanged, WorkspaceError
 from codeagent.disk import opens
@@ -31,7 +32,11 @@ _TREES = st.dictionaries(st.sampled_from(PATHS), _TEXTS, max_size=6).map(
     }
 )
 Rename = Callable[[str, str, int, int], None]
-CASES = st.tuples(_TREES, _TREES, st.frozensets(st.sampled_from(["d", "d/e", "g", "a"])))
+CASES = st.tuples(
+    _TREES, _TREES, st.frozensets(st.sampled_from(["d", "d/e", "g", "a"])), st.booleans()
+)
+Case = tuple[Tree, Tree, frozenset[str], bool]
+"""Before, after, the opaque folders, and whether the layer is on another file system."""
 
 
 class Killed(BaseException):
@@ -39,9 +44,17 @@ class Killed(BaseException):
 
 
 @contextmanager
-def layered(before: Tree, after: Tree, opaque: frozenset[str] = frozenset()) -> Iterator[Layered]:
-    with tempfile.TemporaryDirectory() as folder:
-        made = Layered.make(Path(folder), before)
+def layered(
+    before: Tree,
+    after: Tree,
+    opaque: frozenset[str] = frozenset(),
+    apart: bool = False,  # as in CASES
+) -> Iterator[Layered]:
+    with (
+        tempfile.TemporaryDirectory() as folder,
+        tempfile.TemporaryDirectory(dir="/dev/shm") as elsewhere,
+    ):
+        made = Layered.make(Path(folder), before, Path(elsewhere) if apart else None)
         made.becomes(after, opaque=opaque)
         yield made
 
@@ -70,11 +83,9 @@ def interrupted(at: int, error: BaseException) -> Iterator[list[int]]:
 @pytest.mark.soak
 @settings(max_examples=times(60), deadline=None)
 @given(CASES)
-def test_landing_makes_of_the_workspace_what_the_view_showed(
-    case: tuple[Tree, Tree, frozenset[str]],
-) -> None:
-    before, after, opaque = case
-    with layered(before, after, opaque) as view:
+def test_landing_makes_of_the_workspace_what_the_view_showed(case: Case) -> None:
+    before, after, *how = case
+    with layered(before, after, *how) as view:
         view.land()
         assert tree_of(view.root) == _seen(after)
 
@@ -82,11 +93,9 @@ def test_landing_makes_of_the_workspace_what_the_view_showed(
 @pytest.mark.soak
 @settings(max_examples=times(60), deadline=None)
 @given(CASES, st.integers(0, 8))
-def test_a_step_that_fails_leaves_everything_as_it_was(
-    case: tuple[Tree, Tree, frozenset[str]], at: int
-) -> None:
-    before, after, opaque = case
-    with layered(before, after, opaque) as view, interrupted(at, OSError(28, "full")) as tried:
+def test_a_step_that_fails_leaves_everything_as_it_was(case: Case, at: int) -> None:
+    before, after, *how = case
+    with layered(before, after, *how) as view, interrupted(at, OSError(28, "full")) as tried:
         try:
             view.land()
         except WorkspaceError:
@@ -101,10 +110,10 @@ def test_a_step_that_fails_leaves_everything_as_it_was(
 @settings(max_examples=times(60), deadline=None)
 @given(CASES, st.integers(0, 8), st.integers(0, 8))
 def test_a_landing_that_was_killed_is_finished_however_often_it_is_killed(
-    case: tuple[Tree, Tree, frozenset[str]], at: int, again: int
+    case: Case, at: int, again: int
 ) -> None:
-    before, after, opaque = case
-    with layered(before, after, opaque) as view:
+    before, after, *how = case
+    with layered(before, after, *how) as view:
         try:
             with interrupted(at, Killed()):
                 view.land()
@@ -120,11 +129,9 @@ def test_a_landing_that_was_killed_is_finished_however_often_it_is_killed(
 @pytest.mark.soak
 @settings(max_examples=times(60), deadline=None)
 @given(CASES, st.integers(0, 8), st.integers(0, 8))
-def test_taking_back_that_was_killed_is_finished(
-    case: tuple[Tree, Tree, frozenset[str]], at: int, again: int
-) -> None:
-    before, after, opaque = case
-    with layered(before, after, opaque) as view:
+def test_taking_back_that_was_killed_is_finished(case: Case, at: int, again: int) -> None:
+    before, after, *how = case
+    with layered(before, after, *how) as view:
         back = layer_landing.LayerLanding._take_back
 
         def killed(*arguments: Any) -> None:
@@ -144,10 +151,31 @@ def test_taking_back_that_was_killed_is_finished(
             assert tree_of(view.root) == _seen(before)
 
 
-def test_what_is_left_out_stays_as_it_is() -> None:
+@pytest.mark.parametrize("at", range(4))
+def test_a_landing_that_was_killed_while_it_copied_leaves_everything_as_it_was(at: int) -> None:
+    before, after = {"a": "1", "d/x": "2"}, {"a": "new", "d/x": "new", "e/f/g": "3", "e/h": "-> g"}
+    added = LayerCopy.add
+    left = [at]
+
+    def killed(*arguments: Any) -> None:
+        if not left[0]:
+            raise Killed
+        left[0] -= 1
+        added(*arguments)
+
+    with layered(before, after, apart=True) as view:
+        with patch.object(LayerCopy, "add", killed), pytest.raises(Killed):
+            view.land()
+        assert view.finish() == ()
+        assert tree_of(view.root) == _seen(before)
+        assert view.finish() is None
+
+
+@pytest.mark.parametrize("apart", [False, True], ids=["renamed", "copied"])
+def test_what_is_left_out_stays_as_it_is(*, apart: bool) -> None:
     before = {"kept/a": "1", "kept/b": "2", "gone/c": "3", "gone/d": "4"}
     after = {"kept/a": "new", "kept/b": "new", "fresh/e": "5", "fresh/f": "6"}
-    with layered(before, after) as view:
+    with layered(before, after, apart=apart) as view:
         view.land(frozenset({"kept/b", "gone/d", "fresh/f"}))
         assert tree_of(view.root) == {"kept/a": "new", "kept/b": "2", "gone/d": "4", "fresh/e": "5"}
 
@@ -162,19 +190,36 @@ def test_what_is_neither_file_folder_nor_link_never_lands() -> None:
         assert tree_of(view.root) == {"a": "1", "new/b": "2"}
 
 
-def test_a_file_keeps_mode_time_links_and_attributes_that_the_command_gave_it() -> None:
-    with layered({"a": "1"}, {"a": "2", "b": "3"}) as view:
+@pytest.mark.parametrize("apart", [False, True], ids=["renamed", "copied"])
+def test_what_lands_keeps_all_that_the_command_gave_it(*, apart: bool) -> None:
+    """Mode, times, names, attributes and holes."""
+    with layered({"a": "1"}, {"a": "2", "b": "3", "d/e": "4"}, apart=apart) as view:
         made = view.upper / "b"
         made.chmod(0o751)
+        (view.upper / "d").chmod(0o1770)
         os.setxattr(made, "user.note", b"kept")
         os.setxattr(view.upper / "a", "user.overlay.origin", b"the kernel's")
         os.link(made, view.upper / "c")
-        os.utime(made, ns=(5, 5))
+        os.link(made, view.upper / "d" / "c")
+        with (view.upper / "d" / "sparse").open("wb") as sparse:
+            sparse.truncate(1 << 30)
+            sparse.seek(1 << 29)
+            sparse.write(b"in the middle")
+        (view.upper / "link").symlink_to("nowhere")
+        for name in ("b", "d", "link"):
+            os.utime(view.upper / name, ns=(5, 5), follow_symlinks=False)
         view.land()
         landed = (view.root / "b").stat()
-        assert (landed.st_mode & 0o7777, landed.st_mtime_ns, landed.st_nlink) == (0o751, 5, 2)
+        assert (landed.st_mode & 0o7777, landed.st_mtime_ns, landed.st_nlink) == (0o751, 5, 3)
+        folder = (view.root / "d").stat()
+        assert (folder.st_mode & 0o7777, folder.st_mtime_ns) == (0o1770, 5)
+        assert (view.root / "link").lstat().st_mtime_ns == 5
+        assert (view.root / "d" / "c").samefile(view.root / "b")
         assert os.getxattr(view.root / "c", "user.note") == b"kept"
         assert os.listxattr(view.root / "a") == []
+        sparse_file = (view.root / "d" / "sparse").stat()
+        assert sparse_file.st_size == 1 << 30 and sparse_file.st_blocks < 100
+        assert [*view.root.glob(".codeagent*")] == []
 
 
 def test_a_file_that_only_got_another_time_is_not_an_ordinary_effect() -> None:
@@ -296,11 +341,11 @@ def test_a_layer_of_which_not_all_was_taken_back_is_kept_until_it_is() -> None:
         with patch.object(layer_landing, "exchange", fails), pytest.raises(PartlyChanged):
             view.land()
         assert tried == ["a", "b", "a"]
-        remove_layer(Layer(view.folder / "layer"))
+        remove_layer(Layer(view.layer))
         assert view.finish() == ("taking what a command changed was taken back: 2 changes",)
         assert tree_of(view.root) == {"a": "1", "b": "2"}
-        remove_layer(Layer(view.folder / "layer"))
-        assert not (view.folder / "layer").exists()
+        remove_layer(Layer(view.layer))
+        assert not (view.layer).exists()
 
 
 @pytest.mark.parametrize("error", [OSError(28, "full"), Killed()], ids=["fails", "is killed"])

@@ -1,8 +1,8 @@
 """Kills a process that makes a layer, lands and removes it, again and again, between any two of its
 calls: run by its test.
 
-A process of its own, so that it may fork without the threads of the test run. Arguments: folder,
-seed, kills.
+A process of its own, so that it may fork without the threads of the test run. Arguments: a folder,
+another one for half of the layers, seed, kills.
 """
 
 import json
@@ -15,7 +15,6 @@ from contextlib import closing
 from pathlib import Path
 from typing import Any
 
-from codeagent.changes.layer_landing import landing_begun
 from codeagent.sandbox.layers import finish_landings, new_layer, remove_layer
 from codeagent.sandbox.mounts import PinnedRoot
 from tests.layers import Layered, Tree, make_tree, tree_of
@@ -28,8 +27,8 @@ class Kept(Layered):
     """A layer where the sandbox keeps it."""
 
     @property
-    def upper(self) -> Path:
-        return self.folder / "upper"
+    def layer(self) -> Path:
+        return self.folder
 
 
 def some_tree(dice: random.Random) -> Tree:
@@ -64,10 +63,10 @@ def killed_at(number: int, work: Callable[[], object]) -> bool:
     return status == 9
 
 
-def tried_out(base: Path, before: Tree, after: Tree) -> None:
+def tried_out(work: Path, state: Path, after: Tree) -> None:
     """What happens to the layer of one command whose effects are taken."""
-    with closing(PinnedRoot(base / "work")) as root:
-        layer = new_layer(base / "state", root)
+    with closing(PinnedRoot(work)) as root:
+        layer = new_layer(state, root)
         view = Kept(layer.folder, root.path)
         profiled = sys.getprofile()
         sys.setprofile(None)
@@ -86,40 +85,44 @@ def seen(base: Path, tree: Tree) -> dict[str, str | None]:
     return found
 
 
-def one(base: Path, dice: random.Random, span: int) -> dict[str, bool]:
+def one(base: Path, elsewhere: Path, dice: random.Random, span: int) -> dict[str, bool]:
     """Kill it once, and once more the process that finishes it; what was found."""
+    state = dice.choice((base, elsewhere)) / "state"
     before, after = some_tree(dice), some_tree(dice)
     (work := base / "work").mkdir(parents=True)
     make_tree(work, before)
-    killed = killed_at(dice.randrange(1, span), lambda: tried_out(base, before, after))
+    killed = killed_at(dice.randrange(1, span), lambda: tried_out(work, state, after))
     now = tree_of(work)
-    begun = any(map(landing_begun, (base / "state/sandbox/layers").glob("*")))
+    journals = (state / "sandbox/layers").glob("*/landing.json")
+    begun = any('"forward"' in journal.read_text() for journal in journals)
 
     def finish() -> tuple[str, ...]:
-        return finish_landings(base / "state", work) if (base / "state/sandbox").exists() else ()
+        return finish_landings(state, work)
 
     again = killed_at(dice.randrange(1, span), finish)
     finish()
     was, wanted, found = seen(base / "was", before), seen(base / "wanted", after), tree_of(work)
     assert found in (was, wanted), f"neither as before nor as after: {found}, from {now}"
     assert found == wanted or not begun, "what had begun was not finished"
-    left = [*(base / "state/sandbox").glob("layers/*"), *(base / "state/sandbox").glob("spent*")]
+    left = [*(state / "sandbox").glob("layers/*"), *(state / "sandbox").glob("spent*")]
     assert left == [], "a layer was left behind"
     shutil.rmtree(base)
+    shutil.rmtree(elsewhere, ignore_errors=True)
     return {
         "kills": killed,
         "kills while finishing": again,
         "half": now not in (was, wanted),
         "begun": begun,
+        "on another file system": state.parent == elsewhere,
         "landed": found == wanted,
     }
 
 
-def main(base: Path, seed: int, kills: int) -> None:
+def main(base: Path, elsewhere: Path, seed: int, kills: int) -> None:
     dice, span = random.Random(seed), 2_000
     count: dict[str, int] = {}
     while count.get("kills", 0) < kills:
-        found = one(base / "case", dice, span)
+        found = one(base / "case", elsewhere / "case", dice, span)
         span = max(100, int(span * (1.05 if found["kills"] else 0.9)))
         for name, happened in found.items():
             count[name] = count.get(name, 0) + happened
@@ -127,4 +130,4 @@ def main(base: Path, seed: int, kills: int) -> None:
 
 
 if __name__ == "__main__":
-    main(Path(sys.argv[1]), int(sys.argv[2]), int(sys.argv[3]))
+    main(Path(sys.argv[1]), Path(sys.argv[2]), int(sys.argv[3]), int(sys.argv[4]))

@@ -5,6 +5,7 @@ import json
 import os
 import subprocess
 import sys
+import tempfile
 from collections.abc import Callable, Iterator
 from contextlib import closing
 from pathlib import Path
@@ -31,12 +32,13 @@ def test_after_kill_9_between_any_two_calls_the_workspace_is_whole_and_no_layer_
     tmp_path: Path, tried: Callable[[int], None]
 ) -> None:
     program = [sys.executable, "-m", "tests.faults.layer_kills"]
-    done = subprocess.run(
-        [*program, str(tmp_path), str(SEED), str(KILLS)],
-        capture_output=True,
-        text=True,
-        check=False,
-    )
+    with tempfile.TemporaryDirectory(dir="/dev/shm") as elsewhere:
+        done = subprocess.run(
+            [*program, str(tmp_path), elsewhere, str(SEED), str(KILLS)],
+            capture_output=True,
+            text=True,
+            check=False,
+        )
     sys.stdout.write(f"\nseed {SEED}: {done.stdout}\n")
     assert done.returncode == 0, f"seed {SEED}: {done.stderr}"
     assert json.loads(done.stdout)["kills"] == KILLS
