@@ -150,7 +150,10 @@ class DockerSandbox:
 
     async def try_out(self, command: Command, on_output: OnOutput) -> "TriedCommand":
         """See the port."""
-        return await self._views().run(command, on_output)
+        try:
+            return await self._views().run(command, on_output)
+        finally:
+            self._trim_soon(command)
 
     async def prepare_trials(self) -> None:
         """See the port."""
@@ -160,7 +163,9 @@ class DockerSandbox:
         if self._trials is None:
             from codeagent.sandbox.trials import Trials  # not before the first trial
 
-            self._trials = Trials(self.spec, self._resources, self._make, self._default)
+            self._trials = Trials(
+                self.spec, self._resources, self._make, self._default, self._written
+            )
         return self._trials
 
     async def start_program(self, program: StdioProgram) -> RunningProgram:

@@ -6,6 +6,7 @@ from collections.abc import Callable, Collection, Sequence
 from contextlib import suppress
 from dataclasses import replace
 from functools import partial
+from pathlib import Path
 from typing import TypeVar
 
 from codeagent.changes.layer_landing import plan
@@ -14,19 +15,23 @@ from codeagent.core.changes import Change
 from codeagent.core.checkpoints import Node
 from codeagent.core.dataclass import dataclass
 from codeagent.core.effects import Effect, LayerEntry
-from codeagent.core.errors import EngineError, SandboxError, SandboxUnavailable
+from codeagent.core.errors import SandboxError, SandboxUnavailable
 from codeagent.core.sandbox import CHECK, Command, CommandResult, OnOutput
 from codeagent.sandbox.container import SessionContainer
+from codeagent.sandbox.engine import labels
 from codeagent.sandbox.guard import SessionResources
-from codeagent.sandbox.layers import Layer, remove_layer
-from codeagent.sandbox.profile import HOME
+from codeagent.sandbox.image import choose_image
+from codeagent.sandbox.layers import Layer, remove_layer, spent
+from codeagent.sandbox.profile import HOME, KEEPER, Bind, ContainerSpec, create_arguments
 from codeagent.sandbox.spec import SandboxSpec, View
-from codeagent.sandbox.tasks import in_thread, run_to_end
+from codeagent.sandbox.tasks import all_done, in_thread, run_to_end, started, within_disk
 
 T = TypeVar("T")
 _MOST_SHOWN = 200
 _MOST_BYTES = 8 << 20
 """How many files, and how much of them, are read to be shown."""
+_MOST_SPENT = 1000
+"""How many folders are removed at once."""
 
 
 class TriedCommand:
@@ -111,49 +116,58 @@ class Trials:
         resources: SessionResources,
         make: Callable[[SandboxSpec], SessionContainer],
         session: SessionContainer,
+        written: Sequence[Path],
     ) -> None:
-        """`session`: the container whose loopback and scratch a view shares."""
+        """`session`: the container whose loopback and scratch a view shares; `written`: the folders
+        that commands may fill."""
         self._spec = spec
         self._resources = resources
         self._make = make
         self._session = session
+        self._written = (spec.state_dir, *written)
         self._next: asyncio.Task[_Prepared] | None = None
-        self._why_not: str | None = None
+        self._used: list[_Prepared] = []
+        """Those in which a command runs."""
+        self._testing: asyncio.Task[str] | None = None
+        self._cleaning: asyncio.Task[None] | None = None
 
     async def impossible(self) -> str:
         """Return why no command can be tried out, as a phrase; empty if they can. Tests it the
         first time."""
-        if self._why_not is None:
-            try:
-                self._why_not = await self._tested()
-            except SandboxError as error:
-                self._why_not = str(error)
-        return self._why_not
+        if self._testing is None:
+            self._testing = started(self._tested())
+        return await asyncio.shield(self._testing)
 
     async def run(self, command: Command, on_output: OnOutput) -> TriedCommand:
         """Run a command as `Sandbox.run` does, in a view. Raises as that does."""
         prepared = await self._take()
         began_ns = prepared.container.layers[-1].now()
+        self._used.append(prepared)
         try:
-            result = await prepared.container.run(command, on_output)
+            result = await within_disk(prepared.container.run(command, on_output), *self._written)
         except BaseException:
             await run_to_end(self._drop(prepared))
             raise
+        finally:
+            self._used.remove(prepared)
         await run_to_end(prepared.container.close())
-        self.prepare()
+        self._prepare()
         *given_up, layer = prepared.container.layers
         for each in given_up:
             await in_thread(partial(remove_layer, each))
         return TriedCommand(result, layer, self._resources, began_ns)
 
-    def prepare(self) -> None:
+    def _prepare(self) -> None:
         """Make the next container, beside whatever happens meanwhile."""
         if self._next is None and not self._resources.shut:
-            self._next = asyncio.create_task(self._prepared())
-            self._next.add_done_callback(lambda task: task.cancelled() or task.exception())
+            self._next = started(self._prepared())
 
     async def close(self) -> None:
         """Close; the session's resources are shut before, and closed after this."""
+        if self._testing is not None:
+            self._testing.cancel()
+            await asyncio.wait({self._testing})
+        await all_done(*(prepared.container.close() for prepared in self._used))
         following = self._next
         self._next = None
         if following is None:
@@ -163,7 +177,7 @@ class Trials:
             await self._drop(await following)
 
     async def _take(self) -> _Prepared:
-        self.prepare()
+        self._prepare()
         following = self._next
         if following is None:
             raise SandboxUnavailable("the sandbox is closed", "start codeagent again")
@@ -181,7 +195,8 @@ class Trials:
         engine = self._resources.opened()[1]
         volumes = await in_thread(partial(engine.volumes_of, beside))
         view = View(beside, (volumes["/tmp"], volumes[HOME]))
-        prepared = _Prepared(self._make(replace(self._spec, access=view)), beside)
+        spec = replace(self._spec, access=view, per_command=False)
+        prepared = _Prepared(self._make(spec), beside)
         try:
             await prepared.container.start()
         except BaseException:
@@ -195,7 +210,10 @@ class Trials:
 
         async def ignore(stream: object, data: bytes) -> None: ...
 
-        trial = await self.run(Command(f"echo > {name}", ""), ignore)
+        try:
+            trial = await self.run(Command(f"echo > {name}", ""), ignore)
+        except SandboxError as error:
+            return str(error)
         try:
             effects = await trial.effects()
             found = [effect.path for effect in effects if effect.after is not None]
@@ -204,8 +222,9 @@ class Trials:
                 return "what is written in a view does not arrive in its layer alone"
             if root.find(name) is not None:
                 return "what is written in a view changes the workspace"
+            self._cleaning = started(in_thread(partial(remove_spent, self._spec, self._resources)))
             return ""
-        except (OSError, EngineError) as error:
+        except (OSError, SandboxError) as error:
             return f"what is written in a view cannot be read: {error}"
         finally:
             await trial.close()
@@ -214,3 +233,32 @@ class Trials:
         await prepared.container.close()
         for layer in prepared.container.layers:
             await in_thread(partial(remove_layer, layer))
+
+
+def remove_spent(spec: SandboxSpec, resources: SessionResources) -> None:
+    """Remove what is left of layers and belongs to the engine, in a container that sees nothing
+    else. Blocks; raises SandboxError."""
+    folder = spent(spec.state_dir)
+    if not (names := [*folder.glob("*")][:_MOST_SPENT]):
+        return
+    _, engine = resources.opened()
+    image = choose_image(engine, spec, lambda _: None)
+    own = ContainerSpec(
+        image=image.reference,
+        root="/",
+        uid=KEEPER,
+        gid=KEEPER,
+        binds=(*image.binds, Bind(str(folder), str(folder), read_only=False)),
+        path=image.path,
+        memory_bytes=spec.limits.memory_bytes,
+        tmp_bytes=spec.limits.tmp_bytes,
+        pids=spec.limits.pids,
+        cpus=spec.limits.cpus,
+    )
+    arguments = create_arguments(own, labels(spec.session, "spent-layers", str(spec.root)))
+    arguments |= {"User": "0:0", "Cmd": ["rm", "-rf", *map(str, names)]}
+    arguments["HostConfig"]["CapAdd"] = ["DAC_OVERRIDE"]
+    with resources.creating() as unwanted:
+        container_id, stdin = engine.run(arguments, unwanted)
+    stdin.close()
+    engine.call("POST", f"/containers/{container_id}/wait", fine=(404,))

@@ -82,6 +82,9 @@ class Viewing(FakeSandbox):
         self.during: Callable[[], object] = lambda: None
         """Done while the command runs."""
 
+    async def prepare_trials(self) -> None:
+        self.untried = ""
+
     async def try_out(self, command: Command, on_output: OnOutput) -> Tried:
         self.commands.append(command)
         view = Layered.over(self.root, self._layers / str(len(self.commands)))
@@ -253,6 +256,25 @@ async def test_rules_and_the_mode_decide_about_where_it_writes(
     for word in command.split():
         path, _, text = word.partition("=")
         assert repository.files[path] == f"{text}\n"
+
+
+@for_each(
+    ("mode", "rules", "prepared"),
+    [
+        ("ask", "", True),
+        ("accept-edits", "", True),
+        ("plan", "", True),
+        ("auto", "", False),
+        ("ask", "+try(*)", False),
+        ("ask", "-try(*)", False),
+    ],
+)
+async def test_trials_are_prepared_for_the_first_command_that_nobody_decided_about(
+    repository: Repository, mode: Mode, rules: str, *, prepared: bool
+) -> None:
+    repository.sandbox.untried = "it is not known yet"
+    await played(repository.scene("exit=0", mode=mode, rules=rules))
+    assert (repository.sandbox.untried == "") is prepared
 
 
 async def test_a_denied_path_denies_all_of_it(repository: Repository) -> None:

@@ -2,10 +2,12 @@
 
 import asyncio
 import json
+import os
 import signal
 import sys
 import tempfile
-from contextlib import closing
+from collections.abc import Iterator
+from contextlib import closing, contextmanager
 from pathlib import Path
 from typing import Any
 
@@ -14,9 +16,12 @@ import pytest
 from codeagent.core.sandbox import Command
 from codeagent.sandbox.engine import Engine
 from codeagent.sandbox.engine_socket import engine_socket
+from codeagent.sandbox.layers import Layer, remove_layer, spent
 from tests.layers import tree_of
 from tests.sandboxes import Ran, opened
 
+_SOMEBODY = 54321
+"""The uid of a user whom this machine does not know."""
 _KILLED = """
 import asyncio, sys
 from pathlib import Path
@@ -72,6 +77,62 @@ async def test_containers_volumes_and_layers_of_a_killed_session_are_removed_at_
             await sandbox._default.drop("")
         assert await sandbox.finish_landings() == ()
     assert [*layers.iterdir()] == [*root.iterdir()] == []
+
+
+def made_by_the_engine(layer: Layer) -> None:
+    """Leave what the kernel leaves of a view: a folder of root's that nobody else may enter."""
+    kept = layer.folder / "work" / "work" / "incompat" / "volatile"
+    kept.mkdir(parents=True)
+    for folder in (layer.folder, layer.folder / "upper", layer.folder / "work"):
+        folder.mkdir(exist_ok=True)
+        os.chown(folder, _SOMEBODY, _SOMEBODY)
+    kept.parents[1].chmod(0)
+
+
+@contextmanager
+def as_somebody() -> Iterator[None]:
+    """Be an ordinary user for the block."""
+    os.seteuid(_SOMEBODY)
+    try:
+        yield
+    finally:
+        os.seteuid(0)
+
+
+@pytest.mark.docker
+@pytest.mark.skipif(os.geteuid() != 0, reason="only root can make what belongs to another user")
+async def test_what_the_engine_leaves_of_a_view_is_removed_by_it_for_a_user_who_is_not_root(
+    tmp_path: Path,
+) -> None:
+    with tempfile.TemporaryDirectory(dir="/dev/shm") as folder:  # where everybody may enter
+        state = Path(folder)
+        layers = [Layer(state / "sandbox" / "layers" / f"{number:016x}") for number in range(3)]
+        for layer in layers:
+            made_by_the_engine(layer)
+        for made in (state, state / "sandbox", state / "sandbox" / "layers"):
+            os.chown(made, _SOMEBODY, _SOMEBODY)
+        with as_somebody():
+            for layer in layers:
+                remove_layer(layer)
+        left = spent(state)
+        assert [path.name for path in left.glob("*/*")] == ["work"] * 3
+        async with opened(tmp_path, state) as sandbox:
+            await sandbox.prepare_trials()
+            assert sandbox._trials is not None and sandbox._trials._cleaning is not None
+            await sandbox._trials._cleaning
+        assert [*left.iterdir()] == []
+
+
+@pytest.mark.docker
+async def test_with_a_container_per_command_a_view_has_the_layer_of_its_command(
+    tmp_path: Path,
+) -> None:
+    (tmp_path / "project").mkdir()
+    async with opened(tmp_path / "project", tmp_path / "state", per_command=True) as sandbox:
+        for _ in range(2):
+            trial = await sandbox.try_out(Command("echo 1 > made", "call"), Ran())
+            assert [effect.path for effect in await trial.effects()] == ["made"]
+            await trial.close()
 
 
 @pytest.mark.docker
