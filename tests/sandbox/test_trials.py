@@ -149,7 +149,7 @@ def script(random: Random, number: int) -> str:
 
 
 @pytest.mark.soak(tried=1, row="commands tried out")
-@pytest.mark.parametrize("number", range(times(12)))
+@pytest.mark.parametrize("number", range(times(3)))
 async def test_what_lands_is_what_the_same_commands_do_in_place_and_can_be_undone(
     tried: DockerSandbox, plain: DockerSandbox, number: int, tmp_path: Path
 ) -> None:
