@@ -460,9 +460,13 @@ def _make_ready(parent: int, name: str, *, flush: bool) -> None:
     """Remove the kernel's notes about the layer from what is going to land, and all that is in it;
     `flush`: also make each file and folder durable."""
     path = f"/proc/self/fd/{parent}/{name}"
-    for attribute in os.listxattr(path, follow_symlinks=False):
-        if attribute.startswith(MARKS):
-            os.removexattr(path, attribute, follow_symlinks=False)
+    marks = os.listxattr(path, follow_symlinks=False)
+    if marks := [each for each in marks if each.startswith(MARKS)]:
+        mode = os.stat(name, dir_fd=parent).st_mode & 0o7777
+        os.chmod(name, mode | 0o200, dir_fd=parent)  # its owner may only read it
+        for mark in marks:
+            os.removexattr(path, mark, follow_symlinks=False)
+        os.chmod(name, mode, dir_fd=parent)
     entry = look(parent, name)
     if entry is None or entry.kind not in ("file", "folder"):
         return

@@ -2,6 +2,7 @@
 
 import os
 import tempfile
+import traceback
 from collections.abc import Callable, Iterator
 from contextlib import ExitStack, contextmanager
 from dataclasses import replace
@@ -408,6 +409,40 @@ def test_what_appears_or_goes_in_the_instant_of_the_landing_is_asked_about_again
             with pytest.raises(ContentChanged):
                 view.land()
         assert (view.root / "a").read_text() == "1"
+
+
+def test_what_only_may_be_read_lands_for_an_ordinary_user() -> None:
+    def work() -> None:
+        view = Layered.make(Path(folder), {"a": "1", "d/e": "2"})
+        view.becomes({"a": "new", "d/e": "new"})
+        for name, mode in (("a", 0o444), ("d/e", 0o400)):
+            os.setxattr(view.upper / name, "user.overlay.origin", b"the kernel's")
+            (view.upper / name).chmod(mode)
+        view.land()
+        modes = [(view.root / name).stat().st_mode & 0o777 for name in ("a", "d/e")]
+        assert modes == [0o444, 0o400]
+        assert os.listxattr(view.root / "a") == []
+
+    with tempfile.TemporaryDirectory(dir="/dev/shm") as folder:
+        as_an_ordinary_user(Path(folder), work)
+
+
+def as_an_ordinary_user(folder: Path, work: Callable[[], None]) -> None:
+    """Do the work in a process of a user to whom the folder belongs; it imports nothing."""
+    if (child := os.fork()) == 0:
+        status = 1
+        try:
+            if os.geteuid() == 0:
+                os.chown(folder, 65534, 65534)
+                os.setgid(65534)
+                os.setuid(65534)
+            work()
+            status = 0
+        except BaseException:
+            traceback.print_exc()
+        finally:
+            os._exit(status)
+    assert os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]) == 0
 
 
 def test_a_link_that_took_the_place_of_a_folder_is_not_followed(tmp_path: Path) -> None:
