@@ -35,7 +35,7 @@ from codeagent.disk.opens import (
 )
 from codeagent.disk.private import replace_private
 
-StepKind = Literal["rename", "folder", "mode", "times"]
+StepKind = Literal["rename", "folder", "mode"]
 _JOURNAL = "landing.json"
 _REMOVED = "removed"
 _UPPER = "upper"
@@ -78,11 +78,19 @@ def plan(effects: Sequence[Effect], left: Collection[str] = ()) -> tuple[Landing
         for folder in whole.intersection(folders_of(effect.path)):
             if effect.before is not None:
                 gone[folder].append((effect.path.removeprefix(folder), effect.before))
-    return tuple(
-        replace(step, inside=_digest(gone[step.path])) if step.path in whole else step
+    steps = (
+        step
         for effect in effects
         if effect.path not in out and whole.isdisjoint(folders_of(effect.path))
         for step in _steps(effect, partly=effect.path in holding)
+    )
+    return tuple(
+        replace(
+            step,
+            beside=f"{_UPPER}/{step.path}" if step.after else f"{_REMOVED}/{number}",
+            inside=_digest(gone[step.path]) if step.path in whole else "",
+        )
+        for number, step in enumerate(steps)
     )
 
 
@@ -98,19 +106,12 @@ def _steps(effect: Effect, *, partly: bool) -> Iterator[LandingStep]:
     folders = [side is not None and side.kind == "folder" for side in (before, after)]
     if all(folders):
         yield LandingStep("mode", path, before, after)
-    elif effect.only_times:
-        yield LandingStep("times", path, before, after)
     elif not partly:
-        yield _renaming(path, before, after)
+        yield LandingStep("rename", path, before, after)
     elif folders[1]:
         if before is not None:
-            yield _renaming(path, before, None)
+            yield LandingStep("rename", path, before, None)
         yield LandingStep("folder", path, None, after)
-
-
-def _renaming(path: str, before: LayerEntry | None, after: LayerEntry | None) -> LandingStep:
-    gone = "" if before is None else f"{_REMOVED}/{before.inode}"
-    return LandingStep("rename", path, before, after, f"{_UPPER}/{path}" if after else gone)
 
 
 class LayerLanding:
@@ -219,8 +220,6 @@ class LayerLanding:
                     _give_mode(parent, name, step.after)
                 case "mode":
                     _give_mode(parent, name, step.after)
-                case "times":
-                    _give_times(parent, name, step.after)
                 case _:
                     assert_never(step.kind)
 
@@ -236,8 +235,6 @@ class LayerLanding:
                         os.rmdir(name, dir_fd=parent)
                 case "mode":
                     _give_mode(parent, name, step.before)
-                case "times":
-                    _give_times(parent, name, step.before)
                 case _:
                     assert_never(step.kind)
 
@@ -260,9 +257,6 @@ class LayerLanding:
                     return look(folder, name) is not None
             case "folder":
                 return now is not None
-            case "times":
-                times = [side and side.modified_ns for side in (now, step.after)]
-                return times[0] == times[1]
             case "mode":
                 return False
             case _:
@@ -425,12 +419,6 @@ def _give_mode(parent: int, name: str, entry: LayerEntry | None) -> None:
             os.removexattr(fd, attribute)
         for attribute, value in wanted.items():
             os.setxattr(fd, attribute, value)
-
-
-def _give_times(parent: int, name: str, entry: LayerEntry | None) -> None:
-    assert entry is not None
-    accessed = os.stat(name, dir_fd=parent, follow_symlinks=False).st_atime_ns
-    os.utime(name, ns=(accessed, entry.modified_ns), dir_fd=parent, follow_symlinks=False)
 
 
 def _make_ready(parent: int, name: str, *, flush: bool) -> None:

@@ -34,24 +34,14 @@ _MOST_SPENT = 1000
 """How many folders are removed at once."""
 
 
+@dataclass(frozen=True)
 class TriedCommand:
     """Implements `codeagent.core.sandbox.Trial`."""
 
-    def __init__(
-        self, result: CommandResult, layer: Layer, resources: SessionResources, began_ns: int
-    ) -> None:
-        self._result = result
-        self._layer = layer
-        self._resources = resources
-        self._began_ns = began_ns
-
-    @property
-    def result(self) -> CommandResult:
-        return self._result
-
-    @property
-    def began_ns(self) -> int:
-        return self._began_ns
+    result: CommandResult
+    began_ns: int
+    layer: Layer
+    resources: SessionResources
 
     async def effects(self) -> tuple[Effect, ...]:
         return await self._with_folders(lambda upper, root: tuple(effects_of(upper, root)))
@@ -71,19 +61,19 @@ class TriedCommand:
     async def land(self, effects: Sequence[Effect], left: Collection[str] = ()) -> None:
         steps = plan(effects, left)
         landing = self._with_folders(
-            lambda _, root: LayerLanding(self._layer.folder, root).land(steps)
+            lambda _, root: LayerLanding(self.layer.folder, root).land(steps)
         )
         await run_to_end(landing)
 
     async def close(self) -> None:
-        await in_thread(partial(remove_layer, self._layer))
+        await in_thread(partial(remove_layer, self.layer))
 
     async def _with_folders(self, work: Callable[[int, int], T]) -> T:
         """Do the work in a thread, with the layer's folder and the workspace's open."""
 
         def opened() -> T:
-            pinned, _ = self._resources.opened()
-            with self._layer.upper() as upper, pinned.listed() as root:
+            pinned, _ = self.resources.opened()
+            with self.layer.upper() as upper, pinned.listed() as root:
                 return work(upper, root)
 
         return await in_thread(opened)
@@ -147,7 +137,7 @@ class Trials:
         *given_up, layer = prepared.container.layers
         for each in given_up:
             await in_thread(partial(remove_layer, each))
-        return TriedCommand(result, layer, self._resources, began_ns)
+        return TriedCommand(result, began_ns, layer, self._resources)
 
     def _prepare(self) -> None:
         """Make the next container, beside whatever happens meanwhile."""

@@ -177,6 +177,14 @@ def test_what_is_left_out_stays_as_it_is(*, apart: bool) -> None:
         assert tree_of(view.root) == {"kept/a": "new", "kept/b": "2", "gone/d": "4", "fresh/e": "5"}
 
 
+def test_two_names_of_one_file_are_removed() -> None:
+    with layered({"a": "1"}, {}) as view:
+        os.link(view.root / "a", view.root / "a2")
+        view.whiteout("a2")
+        view.land()
+        assert tree_of(view.root) == {}
+
+
 def test_what_is_neither_file_folder_nor_link_never_lands() -> None:
     with layered({"a": "1"}, {"a": "1", "new/b": "2"}) as view:
         os.mkfifo(view.upper / "new" / "pipe")
