@@ -40,10 +40,13 @@ class TriedCommand:
 
     result: CommandResult
     began_ns: int
-    layer: Layer
+    layer: Layer | None
+    """None: the workspace was read-only for it."""
     resources: SessionResources
 
     async def effects(self) -> tuple[Effect, ...]:
+        if self.layer is None:
+            return ()
         return await self._with_folders(lambda upper, root: tuple(effects_of(upper, root)))
 
     async def changes(self, effects: Sequence[Effect]) -> tuple[Change[Node], ...]:
@@ -60,18 +63,20 @@ class TriedCommand:
 
     async def land(self, effects: Sequence[Effect], left: Collection[str] = ()) -> None:
         steps = plan(effects, left)
-        landing = self._with_folders(
-            lambda _, root: LayerLanding(self.layer.folder, root).land(steps)
-        )
+        assert self.layer is not None
+        folder = self.layer.folder
+        landing = self._with_folders(lambda _, root: LayerLanding(folder, root).land(steps))
         await run_to_end(landing)
 
     async def close(self) -> None:
-        await in_thread(partial(remove_layer, self.layer))
+        if self.layer is not None:
+            await in_thread(partial(remove_layer, self.layer))
 
     async def _with_folders(self, work: Callable[[int, int], T]) -> T:
         """Do the work in a thread, with the layer's folder and the workspace's open."""
 
         def opened() -> T:
+            assert self.layer is not None
             pinned, _ = self.resources.opened()
             with self.layer.upper() as upper, pinned.listed() as root:
                 return work(upper, root)
@@ -111,6 +116,8 @@ class Trials:
         self._used: list[_Prepared] = []
         """Those in which a command runs."""
         self._testing: asyncio.Task[str] | None = None
+        self.read_only = ""
+        """See `Sandbox.tried_read_only`."""
         self._cleaning: asyncio.Task[None] | None = None
 
     async def impossible(self) -> str:
@@ -123,7 +130,8 @@ class Trials:
     async def run(self, command: Command, on_output: OnOutput) -> TriedCommand:
         """Run a command as `Sandbox.run` does, in a view. Raises as that does."""
         prepared = await self._take()
-        began_ns = prepared.container.layers[-1].now()
+        layers = prepared.container.layers
+        began_ns = layers[-1].now() if layers else 0
         self._used.append(prepared)
         try:
             result = await within_disk(prepared.container.run(command, on_output), *self._written)
@@ -134,9 +142,9 @@ class Trials:
             self._used.remove(prepared)
         await run_to_end(prepared.container.close())
         self._prepare()
-        *given_up, layer = prepared.container.layers
-        for each in given_up:
-            await in_thread(partial(remove_layer, each))
+        for given_up in layers[:-1]:
+            await in_thread(partial(remove_layer, given_up))
+        layer = layers[-1] if layers else None
         return TriedCommand(result, began_ns, layer, self._resources)
 
     def _prepare(self) -> None:
@@ -150,6 +158,9 @@ class Trials:
             self._testing.cancel()
             await asyncio.wait({self._testing})
         await all_done(*(prepared.container.close() for prepared in self._used))
+        await self._drop_next()
+
+    async def _drop_next(self) -> None:
         following = self._next
         self._next = None
         if following is None:
@@ -176,7 +187,11 @@ class Trials:
         beside = await self._session.id()
         engine = self._resources.opened()[1]
         volumes = await in_thread(partial(engine.volumes_of, beside))
-        view = View(beside, (volumes["/tmp"], volumes[HOME]))
+        if not volumes.keys() >= {"/tmp", HOME}:
+            raise SandboxUnavailable(
+                "this engine cannot share /tmp between containers", "use Docker"
+            )
+        view = View(beside, (volumes["/tmp"], volumes[HOME]), layered=not self.read_only)
         spec = replace(self._spec, access=view, per_command=False)
         prepared = _Prepared(self._make(spec), beside)
         try:
@@ -187,13 +202,24 @@ class Trials:
         return prepared
 
     async def _tested(self) -> str:
+        """Find out what a view can be; return what was wrong with each, empty if one can be
+        used."""
+        if not (why := await self._layered()):
+            self._cleaning = started(in_thread(partial(remove_spent, self._spec, self._resources)))
+            return ""
+        await self._drop_next()
+        self.read_only = why
+        try:
+            result = (await self.run(Command("true", ""), _ignore)).result
+        except SandboxError:
+            return why
+        return "" if result.exit_code == 0 else why
+
+    async def _layered(self) -> str:
         """Try out a command that makes a file; return what was wrong, empty if nothing was."""
         name = f"{CHECK}{secrets.token_hex(8)}"
-
-        async def ignore(stream: object, data: bytes) -> None: ...
-
         try:
-            trial = await self.run(Command(f"echo > {name}", ""), ignore)
+            trial = await self.run(Command(f"echo > {name}", ""), _ignore)
         except SandboxError as error:
             return str(error)
         try:
@@ -204,7 +230,6 @@ class Trials:
                 return "what is written in a view does not arrive in its layer alone"
             if root.find(name) is not None:
                 return "what is written in a view changes the workspace"
-            self._cleaning = started(in_thread(partial(remove_spent, self._spec, self._resources)))
             return ""
         except (OSError, SandboxError) as error:
             return f"what is written in a view cannot be read: {error}"
@@ -215,6 +240,9 @@ class Trials:
         await prepared.container.close()
         for layer in prepared.container.layers:
             await in_thread(partial(remove_layer, layer))
+
+
+async def _ignore(stream: object, data: bytes) -> None: ...
 
 
 def remove_spent(spec: SandboxSpec, resources: SessionResources) -> None:
