@@ -1,9 +1,10 @@
 """Lands what a layer changes: all of it or nothing, by renaming, so that every file is the one that
 the command made; finishes after a crash what it had begun."""
 
+import errno
 import json
 import os
-from collections.abc import Collection, Iterable, Iterator, Sequence
+from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
 from contextlib import contextmanager, suppress
 from dataclasses import replace
 from hashlib import sha256
@@ -114,6 +115,11 @@ def _steps(effect: Effect, *, partly: bool) -> Iterator[LandingStep]:
         yield LandingStep("folder", path, None, after)
 
 
+def landing_begun(folder: Path) -> bool:
+    """Whether the landing of a layer is under way, or has to be finished."""
+    return (folder / _JOURNAL).exists()
+
+
 class LayerLanding:
     """Lands steps from a layer on a workspace.
 
@@ -145,7 +151,7 @@ class LayerLanding:
                 made.append(step)
             self._sync_folders(steps)
         except (OSError, WorkspaceError) as error:
-            reason = error if isinstance(error, WorkspaceError) else WorkspaceError(_failed(error))
+            reason = error if isinstance(error, WorkspaceError) else _failed(error)
             self._take_back(steps, made, reason)
             raise reason from None
         self._forget()
@@ -157,7 +163,10 @@ class LayerLanding:
         for step in steps:
             if folders.isdisjoint(folders_of(step.path)):
                 with _parent_of(step.path, self._root) as (parent, name):
-                    _check(step, look(parent, name))
+                    now = look(parent, name)
+                    _check(step, now)
+                    if step.before is not None and not step.before.is_untouched(now):
+                        raise _changed(step)
         if self._apart:
             self._write("back", ())
             steps = self._copied(steps)
@@ -167,6 +176,8 @@ class LayerLanding:
         for step in steps:
             if step.kind == "rename" and step.after is not None:
                 with self._beside(step) as (parent, name):
+                    if not step.after.is_still(look(parent, name)):
+                        raise _changed(step)
                     _make_ready(parent, name, flush=not at_once)
         if at_once:
             sync_file_system(self._root)
@@ -199,16 +210,15 @@ class LayerLanding:
             if found is not None and found.kind == "folder" and step.inside:
                 with opened(folder, name) as fd:
                     if _digest(_contents("", fd)) != step.inside:
-                        raise ContentChanged(
-                            f"something in {spelled(step.path)} changed meanwhile; "
-                            "nothing was changed"
-                        )
+                        raise ContentChanged(f"something in {spelled(step.path)} changed meanwhile")
 
-    def _make(self, step: LandingStep) -> None:
+    def _make(self, step: LandingStep, *, made: bool = False) -> None:
+        """Make a step; `made`: it was, but perhaps what it replaced or removed was not checked."""
         with _parent_of(step.path, self._root) as (parent, name):
             match step.kind:
                 case "rename":
-                    self._rename(step, parent, name)
+                    if not made:
+                        self._rename(step, parent, name)
                     try:
                         if step.before is not None:
                             self._check_gone(step)
@@ -224,12 +234,18 @@ class LayerLanding:
                     assert_never(step.kind)
 
     def _unmake(self, step: LandingStep) -> None:
-        """Take a step back that was made; one that was not is left alone."""
+        """Take a step back that was made; one that was not is left alone.
+
+        Raises ContentChanged if somebody else has changed what it made.
+        """
         with _parent_of(step.path, self._root) as (parent, name):
+            now = look(parent, name)
             match step.kind:
                 case "rename":
-                    if self._is_made(step, look(parent, name)):
+                    if self._is_made(step, now):
                         self._rename(step, parent, name, back=True)
+                    elif now is not None and not (step.before and step.before.is_still(now)):
+                        raise _changed(step)
                 case "folder":
                     with suppress(OSError):  # somebody put something into it
                         os.rmdir(name, dir_fd=parent)
@@ -265,15 +281,16 @@ class LayerLanding:
     def _take_back(
         self, steps: Sequence[LandingStep], made: Sequence[LandingStep], reason: WorkspaceError
     ) -> None:
-        """Take back what was made. Raises PartlyChanged if that fails; what is left of it is
-        written down."""
+        """Take back what was made. Raises PartlyChanged if not all of it can be; what is left of it
+        is written down."""
         try:
             if made:
                 self._write("back", steps)
-            for step in reversed(made):
-                self._unmake(step)
-        except (OSError, WorkspaceError) as stuck:
-            raise PartlyChanged(f"{reason}; and it could not be taken back: {stuck}") from None
+            stuck = _each(self._unmake, reversed(made))
+        except OSError as error:
+            stuck = [str(_failed(error))]
+        if stuck:
+            raise PartlyChanged(f"{reason}; and not all was taken back: {'; '.join(stuck)}")
         self._forget()
 
     def finish(self) -> tuple[str, ...] | None:
@@ -288,16 +305,10 @@ class LayerLanding:
         way, steps = found
         did = "was finished" if way == "forward" else "was taken back"
         said = [f"taking what a command changed {did}: {count(len(steps), 'change')}"]
-        for step in steps if way == "forward" else reversed(steps):
-            try:
-                if way == "forward":
-                    self._make_unless_made(step)
-                else:
-                    self._unmake(step)
-            except WorkspaceError as error:
-                said.append(str(error))
-            except OSError as error:
-                said.append(f"{spelled(step.path)}: {os.strerror(error.errno or 0)}")
+        if way == "forward":
+            said += _each(self._make_unless_made, steps)
+        else:
+            said += _each(self._unmake, reversed(steps))
         self._sync_folders(steps)
         self._forget()
         return tuple(said) if steps else ()
@@ -305,14 +316,10 @@ class LayerLanding:
     def _make_unless_made(self, step: LandingStep) -> None:
         with _parent_of(step.path, self._root) as (parent, name):
             now = look(parent, name)
-        if not self._is_made(step, now):
+        if not (made := self._is_made(step, now)):
             _check(step, now)
-            self._make(step)
-
-    @property
-    def begun_elsewhere(self) -> bool:
-        """Whether the layer is being landed in another workspace."""
-        return (self._folder / _JOURNAL).exists()
+        if not made or step.kind == "rename":
+            self._make(step, made=made)
 
     def _begun(self) -> tuple[str, tuple[LandingStep, ...]] | None:
         """Return what the journal says; None if there is none, or it is of another workspace."""
@@ -370,9 +377,7 @@ def _parent_of(path: str, top: int) -> Iterator[tuple[int, str]]:
         parent = open_below(top, parents)
     except OSError as error:
         if error.errno in NOT_THERE:
-            raise ContentChanged(
-                f"the folder of {spelled(path)} is gone; nothing was changed"
-            ) from None
+            raise ContentChanged(f"the folder of {spelled(path)} is gone") from None
         raise
     with closing_fd(parent):
         yield parent, name
@@ -383,10 +388,28 @@ def _check(step: LandingStep, now: LayerEntry | None) -> None:
     if step.before is None:
         if now is None or step.kind == "folder":
             return
-        raise ContentChanged(f"{spelled(step.path)} was created meanwhile; nothing was changed")
+        raise ContentChanged(f"{spelled(step.path)} was created meanwhile")
+    if now is None:
+        raise ContentChanged(f"{spelled(step.path)} is gone")
     if not step.before.is_still(now):
-        what = "is gone" if now is None else "changed meanwhile"
-        raise ContentChanged(f"{spelled(step.path)} {what}; nothing was changed")
+        raise _changed(step)
+
+
+def _changed(step: LandingStep) -> ContentChanged:
+    return ContentChanged(f"{spelled(step.path)} changed meanwhile")
+
+
+def _each(work: Callable[[LandingStep], None], steps: Iterable[LandingStep]) -> list[str]:
+    """Do the work for each step; return a line about each for which it failed."""
+    failed = []
+    for step in steps:
+        try:
+            work(step)
+        except WorkspaceError as error:
+            failed.append(str(error))
+        except OSError as error:
+            failed.append(f"{spelled(step.path)}: {os.strerror(error.errno or 0)}")
+    return failed
 
 
 def _contents(path: str, folder: int) -> Iterator[tuple[str, LayerEntry]]:
@@ -457,5 +480,7 @@ def _read_step(
     return LandingStep(kind, path, old, new, *more)
 
 
-def _failed(error: OSError) -> str:
-    return f"it could not be landed: {os.strerror(error.errno or 0)}; nothing was changed"
+def _failed(error: OSError) -> WorkspaceError:
+    if error.errno in (errno.ENOENT, errno.EEXIST):
+        return ContentChanged("something was created or removed meanwhile")
+    return WorkspaceError(f"it could not be landed: {os.strerror(error.errno or 0)}")

@@ -27,6 +27,7 @@ _OPAQUE = f"{MARKS}opaque"
 MOST_EFFECTS = 200_000
 _DEEPEST = 200
 _CHUNK = 1 << 20
+_SET_ID = stat.S_ISUID | stat.S_ISGID
 
 
 class TooMuch(CodeagentError):
@@ -132,13 +133,16 @@ def _node(top: int, path: str, entry: LayerEntry | None) -> Node | None:
     return Node("executable" if entry.mode & 0o111 else "file", data, entry.mode)
 
 
-def replace_content(upper: int, path: str, data: bytes) -> None:
-    """Let a file of the layer have this content; mode and attributes stay. Raises OSError."""
+def replace_content(upper: int, path: str, data: bytes) -> LayerEntry:
+    """Let a file of the layer have this content; mode and attributes stay. Return it as it is then.
+    Raises OSError."""
     *parents, name = path.split("/")
     with closing_fd(open_below(upper, parents)) as parent:
         fd = os.open(name, os.O_WRONLY | os.O_TRUNC | os.O_NOFOLLOW | os.O_CLOEXEC, dir_fd=parent)
         with os.fdopen(fd, "wb") as file:
             file.write(data)
+            file.flush()
+            return _entry(os.fstat(fd))
 
 
 def _folder_changed(
@@ -217,12 +221,11 @@ def opened(folder: int, name: str) -> Iterator[int]:
 
 def _entry(status: os.stat_result) -> LayerEntry:
     kind = _kind(status.st_mode)
-    mode = stat.S_IMODE(status.st_mode)
     return LayerEntry(
         kind=kind,
         device=status.st_dev,
         inode=status.st_ino,
-        mode=mode & ~(stat.S_ISUID | stat.S_ISGID) if kind == "file" else mode,
+        mode=stat.S_IMODE(status.st_mode),
         size=status.st_size if kind in ("file", "link") else 0,
         modified_ns=status.st_mtime_ns,
         changed_ns=status.st_ctime_ns,
@@ -235,4 +238,4 @@ def _kind(mode: int) -> EntryKind:
         return "link"
     if stat.S_ISDIR(mode):
         return "folder"
-    return "file" if stat.S_ISREG(mode) else "other"
+    return "file" if stat.S_ISREG(mode) and not mode & _SET_ID else "other"

@@ -359,7 +359,7 @@ class SessionContainer:
                 stale=self._stale,
                 why_root=self._why_root,
             )
-            container = await in_thread(work, Container.disconnect)
+            container = await in_thread(work, Container.discard)
         self._stale = None
         self._left = False
         self._guard.begin(container)

@@ -7,7 +7,7 @@ import os
 import secrets
 import threading
 from collections.abc import Callable
-from contextlib import suppress
+from contextlib import ExitStack, suppress
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -116,33 +116,35 @@ def _start(
     """Make and start a container. Raises SandboxUnavailable, EngineError."""
     root, engine = resources.opened()
     image = choose_image(engine, spec, on_progress)
-    layer = None
-    if spec.view is not None and spec.view.layered:
-        from codeagent.sandbox.layers import new_layer  # only for views
+    with resources.creating() as unwanted, ExitStack() as undo:
+        layer = None
+        if spec.view is not None and spec.view.layered:
+            from codeagent.sandbox.layers import new_layer, remove_layer  # only for views
 
-        layer = new_layer(spec.state_dir, root)
-    contents = _contents(spec, resources, work, image, layer)
-    arguments = create_arguments(
-        ContainerSpec(
-            image=image.reference,
-            root=str(root.path),
-            uid=work.user.uid,
-            gid=work.user.gid,
-            binds=contents.binds,
-            path=contents.path,
-            variables=_variables(spec) + contents.cache.variables + work.user.variables,
-            seccomp_file=_filter_file(spec.state_dir) if podman else "",
-            user_namespace="keep-id" if podman and is_rootless(engine.socket_path) else "",
-            memory_bytes=spec.limits.memory_bytes,
-            tmp_bytes=spec.limits.tmp_bytes,
-            pids=spec.limits.pids,
-            cpus=spec.limits.cpus,
-            view=contents.mounted_view,
-        ),
-        labels(spec.session, instance, str(root.path)),
-    )
-    with resources.creating() as unwanted:
+            layer = new_layer(spec.state_dir, root)
+            undo.callback(remove_layer, layer)
+        contents = _contents(spec, resources, work, image, layer)
+        arguments = create_arguments(
+            ContainerSpec(
+                image=image.reference,
+                root=str(root.path),
+                uid=work.user.uid,
+                gid=work.user.gid,
+                binds=contents.binds,
+                path=contents.path,
+                variables=_variables(spec) + contents.cache.variables + work.user.variables,
+                seccomp_file=_filter_file(spec.state_dir) if podman else "",
+                user_namespace="keep-id" if podman and is_rootless(engine.socket_path) else "",
+                memory_bytes=spec.limits.memory_bytes,
+                tmp_bytes=spec.limits.tmp_bytes,
+                pids=spec.limits.pids,
+                cpus=spec.limits.cpus,
+                view=contents.mounted_view,
+            ),
+            labels(spec.session, instance, str(root.path)),
+        )
         container_id, stdin = engine.run(arguments, unwanted)
+        undo.pop_all()
     outside = resources.repository
     return Container(
         container_id=container_id,

@@ -4,17 +4,17 @@ import asyncio
 import secrets
 from collections.abc import Callable, Collection, Sequence
 from contextlib import suppress
-from dataclasses import replace
+from dataclasses import field, replace
 from functools import partial
 from pathlib import Path
 from typing import TypeVar
 
-from codeagent.changes.layer_landing import LayerLanding, plan
+from codeagent.changes.layer_landing import plan
 from codeagent.changes.layers import changes_of, effects_of, replace_content
 from codeagent.core.changes import Change
 from codeagent.core.checkpoints import Node
 from codeagent.core.dataclass import dataclass
-from codeagent.core.effects import Effect
+from codeagent.core.effects import Effect, LayerEntry
 from codeagent.core.errors import SandboxError, SandboxUnavailable
 from codeagent.core.sandbox import CHECK, Command, CommandResult, OnOutput
 from codeagent.sandbox.container import SessionContainer
@@ -43,6 +43,8 @@ class TriedCommand:
     layer: Layer | None
     """None: the workspace was read-only for it."""
     resources: SessionResources
+    replaced: dict[str, LayerEntry] = field(default_factory=dict)
+    """The files that got another content than the command's, by path."""
 
     async def effects(self) -> tuple[Effect, ...]:
         if self.layer is None:
@@ -59,14 +61,22 @@ class TriedCommand:
     async def replace(self, change: Change[Node]) -> None:
         assert change.after is not None
         data = change.after.data
-        await self._with_folders(lambda upper, root: replace_content(upper, change.path, data))
+        self.replaced[change.path] = await self._with_folders(
+            lambda upper, root: replace_content(upper, change.path, data)
+        )
 
     async def land(self, effects: Sequence[Effect], left: Collection[str] = ()) -> None:
-        steps = plan(effects, left)
-        assert self.layer is not None
-        folder = self.layer.folder
-        landing = self._with_folders(lambda _, root: LayerLanding(folder, root).land(steps))
-        await run_to_end(landing)
+        layer, given = self.layer, self.replaced
+        assert layer is not None
+        steps = plan(
+            [replace(each, after=given.get(each.path, each.after)) for each in effects], left
+        )
+
+        def land(_: int, root: int) -> None:
+            with layer.landing(root) as landing:
+                landing.land(steps)
+
+        await run_to_end(self._with_folders(land))
 
     async def close(self) -> None:
         if self.layer is not None:

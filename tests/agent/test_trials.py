@@ -7,7 +7,6 @@ from pathlib import Path
 
 import pytest
 
-from codeagent.changes.layer_landing import plan
 from codeagent.core.acts import Answer, Stop
 from codeagent.core.approval_events import ApprovalRequested, EffectsFound
 from codeagent.core.changes import Change
@@ -67,8 +66,7 @@ class Tried:
         self.view.replace(change)
 
     async def land(self, effects: Sequence[Effect], left: Collection[str] = ()) -> None:
-        with self.view.landing() as landing:
-            landing.land(plan(effects, left))
+        self.view.land(left, effects)
 
     async def close(self) -> None: ...
 

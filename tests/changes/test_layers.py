@@ -3,7 +3,8 @@
 import os
 import tempfile
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from contextlib import ExitStack, contextmanager
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 from unittest.mock import patch
@@ -14,8 +15,10 @@ from hypothesis import strategies as st
 
 from codeagent.changes import layer_landing, layers
 from codeagent.changes.layer_copy import LayerCopy
-from codeagent.core.errors import ContentChanged, WorkspaceError
+from codeagent.core.checkpoints import Node
+from codeagent.core.errors import ContentChanged, PartlyChanged, WorkspaceError
 from codeagent.disk import opens
+from codeagent.sandbox.layers import Layer, remove_layer
 from tests.effort import times
 from tests.layers import Layered, Tree, make_tree, tree_of
 
@@ -177,17 +180,12 @@ def test_what_is_left_out_stays_as_it_is(*, apart: bool) -> None:
         assert tree_of(view.root) == {"kept/a": "new", "kept/b": "2", "gone/d": "4", "fresh/e": "5"}
 
 
-def test_two_names_of_one_file_are_removed() -> None:
-    with layered({"a": "1"}, {}) as view:
-        os.link(view.root / "a", view.root / "a2")
-        view.whiteout("a2")
-        view.land()
-        assert tree_of(view.root) == {}
-
-
 def test_what_is_neither_file_folder_nor_link_never_lands() -> None:
     with layered({"a": "1"}, {"a": "1", "new/b": "2"}) as view:
         os.mkfifo(view.upper / "new" / "pipe")
+        for name, bits in (("new/user", 0o4755), ("group", 0o2755)):
+            (view.upper / name).write_text("runs as somebody else")
+            (view.upper / name).chmod(bits)
         view.land()
         assert tree_of(view.root) == {"a": "1", "new/b": "2"}
 
@@ -241,20 +239,33 @@ def test_a_file_that_only_got_another_time_is_not_an_ordinary_effect() -> None:
         lambda root: (root / "new").write_text("theirs"),
         lambda root: (root / "gone" / "theirs").write_text("theirs"),
         lambda root: (root / "d").rename(root / "moved"),
+        lambda root: (root / "d" / "one").chmod(0o600),
+        lambda root: rewrite_unseen(root / "d" / "one", "8"),
     ],
-    ids=["changed", "removed", "created", "put into a folder that goes", "moved"],
+    ids=[
+        "changed",
+        "removed",
+        "created",
+        "put into a folder that goes",
+        "moved",
+        "mode changed",
+        "changed with its time and size kept",
+    ],
 )
 def test_what_somebody_else_did_since_the_layer_was_read_keeps_it_from_landing(
     change: Callable[[Path], object],
 ) -> None:
+    def state() -> list[object]:
+        return [tree_of(view.root), *(each.lstat().st_mode for each in view.root.rglob("*"))]
+
     before = {"d/one": "1", "gone/x": "2", "z": "3"}
     with layered(before, {"d/one": "new", "new": "4", "z": "5"}) as view:
         steps = layer_landing.plan(view.effects())
         change(view.root)
-        theirs = tree_of(view.root)
+        theirs = state()
         with view.landing() as landing, pytest.raises(ContentChanged):
             landing.land(steps)
-        assert tree_of(view.root) == theirs
+        assert state() == theirs
 
 
 def test_a_change_in_the_instant_of_the_landing_is_not_lost() -> None:
@@ -284,6 +295,121 @@ def test_after_a_crash_a_file_that_somebody_else_changed_meanwhile_stays_theirs(
         assert tree_of(view.root) == {"a": "new", "b": "theirs"}
 
 
+def test_a_change_in_the_instant_in_which_the_process_was_killed_is_not_lost() -> None:
+    def late(name: str, other: str, source: int, target: int) -> None:
+        patched.stop()
+        (view.root / "a").write_text("theirs, at the last moment")
+        opens.exchange(name, other, source, target)
+        raise Killed
+
+    with layered({"a": "1", "b": "2"}, {"a": "new", "b": "new"}) as view:
+        patched = patch.object(layer_landing, "exchange", late)
+        patched.start()
+        with pytest.raises(Killed):
+            view.land()
+        said = view.finish()
+        assert said is not None and any("a changed meanwhile" in line for line in said)
+        assert tree_of(view.root) == {"a": "theirs, at the last moment", "b": "new"}
+
+
+def test_what_somebody_else_changed_in_the_new_file_stays_when_the_rest_is_taken_back() -> None:
+    def late(name: str, other: str, source: int, target: int) -> None:
+        if name == "c":
+            (view.root / "a").write_text("theirs, after mine")
+            raise OSError(28, "full")
+        opens.exchange(name, other, source, target)
+
+    before = {"a": "1", "b": "2", "c": "3"}
+    with layered(before, dict.fromkeys(before, "new")) as view:
+        with (
+            patch.object(layer_landing, "exchange", late),
+            pytest.raises(PartlyChanged, match="not all was taken back: a changed meanwhile"),
+        ):
+            view.land()
+        assert tree_of(view.root) == before | {"a": "theirs, after mine"}
+
+
+def test_a_layer_of_which_not_all_was_taken_back_is_kept_until_it_is() -> None:
+    def fails(name: str, other: str, source: int, target: int) -> None:
+        tried.append(name)
+        if len(tried) > 1:
+            raise OSError(5, "broken")
+        opens.exchange(name, other, source, target)
+
+    tried: list[str] = []
+    with layered({"a": "1", "b": "2"}, {"a": "new", "b": "new"}) as view:
+        with patch.object(layer_landing, "exchange", fails), pytest.raises(PartlyChanged):
+            view.land()
+        assert tried == ["a", "b", "a"]
+        remove_layer(Layer(view.layer))
+        assert view.finish() == ("taking what a command changed was taken back: 2 changes",)
+        assert tree_of(view.root) == {"a": "1", "b": "2"}
+        remove_layer(Layer(view.layer))
+        assert not (view.layer).exists()
+
+
+@pytest.mark.parametrize("error", [OSError(28, "full"), Killed()], ids=["fails", "is killed"])
+def test_a_file_that_was_taken_by_hunk_is_taken_back_and_finished_like_any_other(
+    error: BaseException,
+) -> None:
+    with layered({"a": "1", "b": "2"}, {"a": "new", "b": "new"}) as view:
+        effects = view.effects()
+        change, _ = view.changes(effects)
+        view.replace(replace(change, after=Node("file", b"a part of it")))
+        with interrupted(1, error), pytest.raises((WorkspaceError, Killed)):
+            view.land(effects=effects)
+        said, wanted = None, {"a": "1", "b": "2"}
+        if isinstance(error, Killed):
+            said = ("taking what a command changed was finished: 2 changes",)
+            wanted = {"a": "a part of it", "b": "new"}
+        assert view.finish() == said
+        assert tree_of(view.root) == wanted
+
+
+def test_two_names_of_one_file_are_removed() -> None:
+    with layered({"a": "1", "z": "3"}, {"z": "3"}) as view:
+        os.link(view.root / "a", view.root / "b")
+        view.whiteout("b")
+        view.land()
+        assert tree_of(view.root) == {"z": "3"}
+
+
+def test_what_lands_is_what_the_layer_was_when_it_was_read() -> None:
+    with layered({"a": "1", "b": "2"}, {"a": "new", "b": "new"}) as view:
+        effects = view.effects()
+        (view.upper / "b").write_text("what nobody was shown")
+        with pytest.raises(ContentChanged):
+            view.land(effects=effects)
+        assert tree_of(view.root) == {"a": "1", "b": "2"}
+
+
+@pytest.mark.parametrize(
+    "late",
+    [lambda root: (root / "new").write_text("theirs"), lambda root: (root / "z").unlink()],
+    ids=["created", "removed"],
+)
+def test_what_appears_or_goes_in_the_instant_of_the_landing_is_asked_about_again(
+    late: Callable[[Path], object],
+) -> None:
+    def hurried(rename: Rename) -> Rename:
+        def renamed(name: str, new: str, source: int, target: int) -> None:
+            if name in ("new", "z"):
+                patched.close()
+                late(view.root)
+            rename(name, new, source, target)
+
+        return renamed
+
+    with layered({"a": "1", "z": "2"}, {"a": "2", "new": "3", "z": "4"}) as view:
+        with ExitStack() as patched:
+            for name in ("exchange", "rename_new"):
+                original = hurried(getattr(opens, name))
+                patched.enter_context(patch.object(layer_landing, name, original))
+            with pytest.raises(ContentChanged):
+                view.land()
+        assert (view.root / "a").read_text() == "1"
+
+
 def test_a_link_that_took_the_place_of_a_folder_is_not_followed(tmp_path: Path) -> None:
     make_tree(tmp_path / "outside", {"one": "1"})
     with layered({"d/one": "1"}, {"d/one": "new"}) as view:
@@ -299,6 +425,12 @@ def test_more_than_can_be_looked_through_is_refused(monkeypatch: pytest.MonkeyPa
     monkeypatch.setattr(layers, "MOST_EFFECTS", 2)
     with layered({}, {"a": "", "b": "", "c": ""}) as view, pytest.raises(layers.TooMuch):
         view.effects()
+
+
+def rewrite_unseen(place: Path, text: str) -> None:
+    status = place.stat()
+    place.write_text(text)
+    os.utime(place, ns=(status.st_atime_ns, status.st_mtime_ns))
 
 
 def _seen(tree: Tree) -> dict[str, str | None]:

@@ -283,3 +283,13 @@ async def test_nothing_of_a_view_is_left_when_it_is_closed(tried: DockerSandbox)
     before = {*layers.iterdir()}
     await trial.close()
     assert len({*layers.iterdir()} & before) == len(before) - 1
+
+
+async def test_closing_while_the_next_view_is_being_made_leaves_no_layer(tmp_path: Path) -> None:
+    (tmp_path / "project").mkdir()
+    for patience in (0.0, 0.05, 0.2, 0.4):
+        async with opened(tmp_path / "project", tmp_path / "state") as sandbox:
+            _, trial = await try_out(sandbox, "echo x > made")
+            await trial.close()
+            await asyncio.sleep(patience)
+        assert [*(tmp_path / "state" / "sandbox" / "layers").iterdir()] == []
