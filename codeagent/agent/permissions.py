@@ -200,11 +200,6 @@ class Permissions:
         possible = sandbox is not None and not sandbox.untried
         return possible and call.tool.tries and not call.tool.in_background(call.args)
 
-    @property
-    def tries_read_only(self) -> bool:
-        """Whether a command that is tried out may have to run in the workspace afterwards."""
-        return self._sandbox is not None and bool(self._sandbox.tried_read_only)
-
     def tries_for_plan(self, call: PreparedCall) -> bool:
         """Whether the call's commands may change a view of the workspace, which is thrown away."""
         may_change = call.tool.effect != "nothing" and call.key.reads != "freely"
