@@ -9,7 +9,7 @@ from contextlib import contextmanager, suppress
 from dataclasses import replace
 from hashlib import sha256
 from pathlib import Path
-from typing import Any, Literal, assert_never
+from typing import Any, Literal
 
 from codeagent.changes.diff import count
 from codeagent.changes.landing import folders_of
@@ -36,7 +36,7 @@ from codeagent.disk.opens import (
 )
 from codeagent.disk.private import replace_private
 
-StepKind = Literal["rename", "folder", "mode"]
+StepKind = Literal["rename", "folder"]
 _JOURNAL = "landing.json"
 _REMOVED = "removed"
 _UPPER = "upper"
@@ -48,8 +48,8 @@ class LandingStep:
     """One rename that lands something, or what comes closest to it."""
 
     kind: StepKind
-    """`rename`: what comes and what goes change places, where there are both; `folder`: a new
-    folder, of which not everything is taken."""
+    """`rename`: what comes and what goes change places, where there are both; `folder`: one that
+    stays gets another mode, or a new one, of which not everything is taken, is made."""
     path: str
     before: LayerEntry | None
     after: LayerEntry | None
@@ -106,7 +106,7 @@ def _steps(effect: Effect, *, partly: bool) -> Iterator[LandingStep]:
     path, before, after = effect.path, effect.before, effect.after
     folders = [side is not None and side.kind == "folder" for side in (before, after)]
     if all(folders):
-        yield LandingStep("mode", path, before, after)
+        yield LandingStep("folder", path, before, after)
     elif not partly:
         yield LandingStep("rename", path, before, after)
     elif folders[1]:
@@ -159,7 +159,7 @@ class LayerLanding:
     def _prepared(self, steps: Sequence[LandingStep]) -> Sequence[LandingStep]:
         """Check every step, make what lands durable, and write down what is to be done; return the
         steps that do it."""
-        folders = {step.path for step in steps if step.kind == "folder"}
+        folders = {step.path for step in steps if step.kind == "folder" and step.before is None}
         for step in steps:
             if folders.isdisjoint(folders_of(step.path)):
                 with _parent_of(step.path, self._root) as (parent, name):
@@ -215,23 +215,19 @@ class LayerLanding:
     def _make(self, step: LandingStep, *, made: bool = False) -> None:
         """Make a step; `made`: it was, but perhaps what it replaced or removed was not checked."""
         with _parent_of(step.path, self._root) as (parent, name):
-            match step.kind:
-                case "rename":
-                    if not made:
-                        self._rename(step, parent, name)
-                    try:
-                        if step.before is not None:
-                            self._check_gone(step)
-                    except (OSError, WorkspaceError):
-                        self._rename(step, parent, name, back=True)
-                        raise
-                case "folder":
+            if step.kind == "folder":
+                if step.before is None:
                     os.mkdir(name, dir_fd=parent)
-                    _give_mode(parent, name, step.after)
-                case "mode":
-                    _give_mode(parent, name, step.after)
-                case _:
-                    assert_never(step.kind)
+                _give_mode(parent, name, step.after)
+                return
+            if not made:
+                self._rename(step, parent, name)
+            try:
+                if step.before is not None:
+                    self._check_gone(step)
+            except (OSError, WorkspaceError):
+                self._rename(step, parent, name, back=True)
+                raise
 
     def _unmake(self, step: LandingStep) -> None:
         """Take a step back that was made; one that was not is left alone.
@@ -240,19 +236,15 @@ class LayerLanding:
         """
         with _parent_of(step.path, self._root) as (parent, name):
             now = look(parent, name)
-            match step.kind:
-                case "rename":
-                    if self._is_made(step, now):
-                        self._rename(step, parent, name, back=True)
-                    elif now is not None and not (step.before and step.before.is_still(now)):
-                        raise _changed(step)
-                case "folder":
-                    with suppress(OSError):  # somebody put something into it
-                        os.rmdir(name, dir_fd=parent)
-                case "mode":
-                    _give_mode(parent, name, step.before)
-                case _:
-                    assert_never(step.kind)
+            if step.kind == "folder" and step.before is None:
+                with suppress(OSError):  # somebody put something into it
+                    os.rmdir(name, dir_fd=parent)
+            elif step.kind == "folder":
+                _give_mode(parent, name, step.before)
+            elif self._is_made(step, now):
+                self._rename(step, parent, name, back=True)
+            elif now is not None and not (step.before and step.before.is_still(now)):
+                raise _changed(step)
 
     def _rename(self, step: LandingStep, parent: int, name: str, *, back: bool = False) -> None:
         with self._beside(step) as (folder, kept):
@@ -265,18 +257,12 @@ class LayerLanding:
 
     def _is_made(self, step: LandingStep, now: LayerEntry | None) -> bool:
         """Whether a step was made; `now`: what is at its path."""
-        match step.kind:
-            case "rename" if step.after is not None:
-                return step.after.is_still(now)
-            case "rename":
-                with self._beside(step) as (folder, name):
-                    return look(folder, name) is not None
-            case "folder":
-                return now is not None
-            case "mode":
-                return False
-            case _:
-                assert_never(step.kind)
+        if step.kind == "folder":
+            return step.before is None and now is not None
+        if step.after is not None:
+            return step.after.is_still(now)
+        with self._beside(step) as (folder, name):
+            return look(folder, name) is not None
 
     def _take_back(
         self, steps: Sequence[LandingStep], made: Sequence[LandingStep], reason: WorkspaceError

@@ -24,8 +24,6 @@ _REPORTING = frozenset({0xEF53, 0x58465342, 0x9123683E, 0xF2F52010, 0x01021994})
 """The types of ext2 to ext4, XFS, Btrfs, F2FS and tmpfs, as `fstatfs` gives them."""
 _LARGEST_STATFS = 512
 """Bytes; the type comes first."""
-_DEEPEST = 200
-"""Folders in each other; two descriptors are open for each."""
 _SAFE = os.O_NOFOLLOW | os.O_NONBLOCK | os.O_NOCTTY | os.O_CLOEXEC
 
 
@@ -223,19 +221,48 @@ def remove_empty_folders(parent: int, name: str) -> None:
     os.rmdir(name, dir_fd=parent)
 
 
-def remove_tree(name: str, within: int, depth: int = _DEEPEST) -> None:
-    """Remove what has this name, with all that is in it whatever its mode, as far as that is
-    possible and no deeper than this; raises nothing."""
+def remove_tree(name: str, within: int) -> None:
+    """Remove what has this name, with all that is in it whatever its mode and however deep, as far
+    as that is possible; raises nothing."""
+    if _unlinked(name, within):
+        return
+    with suppress(OSError), _opened_up(name, within) as folder:
+        stuck = set[str]()
+        while names := {*os.listdir(folder)} - stuck:  # noqa: PTH208  # a descriptor, no path
+            stuck.update(inner for inner in names if not _removed_flat(inner, folder))
+    with suppress(OSError):
+        os.rmdir(name, dir_fd=within)
+
+
+def _removed_flat(name: str, within: int) -> bool:
+    """Remove what has this name after moving the folders in it out of it; return whether that was
+    possible."""
+    if _unlinked(name, within):
+        return True
+    with suppress(OSError):
+        with _opened_up(name, within) as folder:
+            for inner in os.listdir(folder):  # noqa: PTH208  # a descriptor, no path
+                if not _unlinked(inner, folder):
+                    with _opened_up(inner, folder):
+                        new = os.urandom(8).hex()
+                    os.rename(inner, new, src_dir_fd=folder, dst_dir_fd=within)
+        os.rmdir(name, dir_fd=within)
+        return True
+    return False
+
+
+def _unlinked(name: str, within: int) -> bool:
     with suppress(OSError):
         os.unlink(name, dir_fd=within)
-        return
-    if not depth:
-        return
-    with suppress(OSError):
-        with closing_fd(open_folder(name, within=within, listed=False)) as fd:
-            with suppress(OSError):  # it belongs to somebody else
-                Path(f"/proc/self/fd/{fd}").chmod(0o700)
-            with closing_fd(open_folder(".", within=fd)) as folder:
-                for inner in os.listdir(folder):  # noqa: PTH208  # a descriptor, no path
-                    remove_tree(inner, folder, depth - 1)
-        os.rmdir(name, dir_fd=within)
+        return True
+    return False
+
+
+@contextmanager
+def _opened_up(name: str, within: int) -> Iterator[int]:
+    """Open a folder for listing and for changing what is in it, whatever its mode was."""
+    with closing_fd(open_folder(name, within=within, listed=False)) as fd:
+        with suppress(OSError):  # it belongs to somebody else
+            Path(f"/proc/self/fd/{fd}").chmod(0o700)
+        with closing_fd(open_folder(".", within=fd)) as listed:
+            yield listed

@@ -74,7 +74,7 @@ def new_layer(state_dir: Path, root: PinnedRoot) -> Layer:
 def remove_layer(layer: Layer) -> None:
     """Remove a layer whose container has ended, unless a landing of it has to be finished.
 
-    What belongs to the engine, or is too deep, is moved aside, see `spent`. Raises OSError.
+    What belongs to the engine is moved aside, see `spent`. Raises OSError.
     """
     if landing_begun(layer.folder):
         return
@@ -130,7 +130,7 @@ def _listing(state_dir: Path) -> Iterator[None]:
 
 
 def spent(state_dir: Path) -> Path:
-    """Return the folder of what is left of layers and the engine removes."""
+    """Return the folder of what is left of layers and only the engine can remove."""
     return state_dir / "sandbox" / "spent-layers"
 
 
