@@ -263,14 +263,17 @@ async def _tried_read_only(
     reason = f"it failed in a read-only view: exit code {result.exit_code}"
     target = on_one_line(command.text)
     shown = TerminalBlock(command=command.text, exit_code=result.exit_code)
-    decision = await asks.approvals.ask(
-        asks.call_id,
-        _BASH,
-        Preview(target, (shown,)),
-        reason,
-        asks.token,
-        binding=fingerprint(_BASH, {}, command.text),
-    )
+    try:
+        decision = await asks.approvals.ask(
+            asks.call_id,
+            _BASH,
+            Preview(target, (shown,)),
+            reason,
+            asks.token,
+            binding=fingerprint(_BASH, {}, command.text),
+        )
+    except (RunCancelled, asyncio.CancelledError):
+        return _noted(replace(result, exit_code=None, stopped=True), reason)
     if decision.answer == "deny":
         why = decision.reason or SAID_NO
         result = _noted(result, f"{reason}; {why}")

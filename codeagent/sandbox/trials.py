@@ -141,9 +141,9 @@ class Trials:
         """Run a command as `Sandbox.run` does, in a view. Raises as that does."""
         prepared = await self._take()
         layers = prepared.container.layers
-        began_ns = layers[-1].now() if layers else 0
         self._used.append(prepared)
         try:
+            began_ns = layers[-1].now() if layers else 0
             result = await within_disk(prepared.container.run(command, on_output), *self._written)
         except BaseException:
             await run_to_end(self._drop(prepared))
@@ -221,7 +221,7 @@ class Trials:
         self.read_only = why
         try:
             result = (await self.run(Command("true", ""), _ignore)).result
-        except SandboxError:
+        except (OSError, SandboxError):
             return why
         return "" if result.exit_code == 0 else why
 
@@ -230,7 +230,7 @@ class Trials:
         name = f"{CHECK}{secrets.token_hex(8)}"
         try:
             trial = await self.run(Command(f"echo > {name}", ""), _ignore)
-        except SandboxError as error:
+        except (OSError, SandboxError) as error:
             return str(error)
         try:
             effects = await trial.effects()

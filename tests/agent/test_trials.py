@@ -388,9 +388,13 @@ async def test_what_is_protected_is_never_taken(repository: Repository) -> None:
     assert "never taken" in results[0]
 
 
-async def test_stopping_while_it_is_asked_about_throws_it_away(repository: Repository) -> None:
+@pytest.mark.parametrize("read_only", ["", "no layers here"])
+async def test_stopping_while_it_is_asked_about_throws_it_away(
+    repository: Repository, read_only: str
+) -> None:
     before = repository.files
-    s = repository.scene("src/a=new")
+    repository.sandbox.tried_read_only = read_only
+    s = repository.scene("src/a=new exit=1")
 
     def stop(event: KnownEvent) -> None:
         if isinstance(event, ApprovalRequested):

@@ -1,6 +1,7 @@
 """Where views keep what commands change, and what killed sessions left of them."""
 
 import asyncio
+import errno
 import json
 import os
 import re
@@ -154,6 +155,20 @@ async def test_where_no_layer_can_be_mounted_the_workspace_is_read_only_for_a_tr
         await trial.close()
         assert (await run(sandbox, "cat /tmp/x; echo 1 > made")).stdout == b"shared\n"
     assert [path.name for path in root.iterdir()] == ["made"]
+
+
+@pytest.mark.docker
+async def test_where_no_layer_can_be_kept_nothing_fails_but_trials(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def full(layer: Layer) -> int:
+        raise OSError(errno.ENOSPC, "No space left on device")
+
+    monkeypatch.setattr(Layer, "now", full)
+    async with opened(tmp_path / "project", tmp_path / "state") as sandbox:
+        (tmp_path / "project").mkdir()
+        await sandbox.prepare_trials()
+        assert "No space left" in sandbox.tried_read_only
 
 
 @pytest.mark.docker
