@@ -13,7 +13,7 @@ from codeagent.changes.keys import paths_key
 from codeagent.core.approval_events import EffectsFound
 from codeagent.core.cancel import CancelToken
 from codeagent.core.dataclass import dataclass
-from codeagent.core.display import DisplayBlock, TextBlock
+from codeagent.core.display import DisplayBlock, TerminalBlock, TextBlock
 from codeagent.core.effects import Effect
 from codeagent.core.errors import ConfigError, ContentChanged, RunCancelled, WorkspaceError
 from codeagent.core.paths import host_reason, protected_part, secret_reason
@@ -26,6 +26,7 @@ from codeagent.core.tool import Preview
 _MOST_QUESTIONS = 3
 """How often the user is asked about the same command because the workspace keeps changing."""
 _PLANNED = "plan mode: it was tried out, and nothing that it changed was taken"
+_BASH = "bash"
 _MOST_LISTED = 40
 _MOST_PATHS = 2_000
 """So many paths are compared with rules; a command that changes more is always asked about."""
@@ -49,6 +50,8 @@ class TryingSandbox:
             return await self.sandbox.run(command, on_output)
         trial = await self.sandbox.try_out(command, on_output)
         try:
+            if self.sandbox.tried_read_only:
+                return await _tried_read_only(self, command, trial.result, on_output)
             return await _Review(self, command, trial).settle()
         finally:
             await asyncio.shield(trial.close())
@@ -248,6 +251,34 @@ class _Review:
                 left=tuple(spelled(effect.path) for effect in (*parts.left, *parts.theirs)),
             )
         )
+
+
+async def _tried_read_only(
+    asks: TryingSandbox, command: Command, result: CommandResult, on_output: OnOutput
+) -> CommandResult:
+    """Return the result of a command for which the workspace was read-only; if it failed, ask
+    whether it may run in the workspace."""
+    if result.stopped or result.exit_code == 0 or asks.only_shown:
+        return _noted(result, "it could not change the workspace, which was read-only for it")
+    reason = f"it failed in a read-only view: exit code {result.exit_code}"
+    target = on_one_line(command.text)
+    shown = TerminalBlock(command=command.text, exit_code=result.exit_code)
+    try:
+        decision = await asks.approvals.ask(
+            asks.call_id,
+            _BASH,
+            Preview(target, (shown,)),
+            reason,
+            asks.token,
+            binding=fingerprint(_BASH, {}, command.text),
+        )
+    except (RunCancelled, asyncio.CancelledError):
+        return _noted(replace(result, exit_code=None, stopped=True), reason)
+    if decision.answer == "deny":
+        why = decision.reason or SAID_NO
+        result = _noted(result, f"{reason}; {why}")
+        return result if decision.source == "user" else replace(result, denied=why)
+    return await asks.sandbox.run(command, on_output)
 
 
 def _about(parts: _Parts, *, taken: Sequence[Effect], denied: str) -> list[str]:

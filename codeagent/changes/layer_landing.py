@@ -9,7 +9,7 @@ from contextlib import contextmanager, suppress
 from dataclasses import replace
 from hashlib import sha256
 from pathlib import Path
-from typing import Any, Literal, assert_never
+from typing import Any, Literal
 
 from codeagent.changes.diff import count
 from codeagent.changes.landing import folders_of
@@ -36,7 +36,7 @@ from codeagent.disk.opens import (
 )
 from codeagent.disk.private import replace_private
 
-StepKind = Literal["rename", "folder", "mode", "times"]
+StepKind = Literal["rename", "folder"]
 _JOURNAL = "landing.json"
 _REMOVED = "removed"
 _UPPER = "upper"
@@ -48,8 +48,8 @@ class LandingStep:
     """One rename that lands something, or what comes closest to it."""
 
     kind: StepKind
-    """`rename`: what comes and what goes change places, where there are both; `folder`: a new
-    folder, of which not everything is taken."""
+    """`rename`: what comes and what goes change places, where there are both; `folder`: one that
+    stays gets another mode, or a new one, of which not everything is taken, is made."""
     path: str
     before: LayerEntry | None
     after: LayerEntry | None
@@ -79,11 +79,19 @@ def plan(effects: Sequence[Effect], left: Collection[str] = ()) -> tuple[Landing
         for folder in whole.intersection(folders_of(effect.path)):
             if effect.before is not None:
                 gone[folder].append((effect.path.removeprefix(folder), effect.before))
-    return tuple(
-        replace(step, inside=_digest(gone[step.path])) if step.path in whole else step
+    steps = (
+        step
         for effect in effects
         if effect.path not in out and whole.isdisjoint(folders_of(effect.path))
         for step in _steps(effect, partly=effect.path in holding)
+    )
+    return tuple(
+        replace(
+            step,
+            beside=f"{_UPPER}/{step.path}" if step.after else f"{_REMOVED}/{number}",
+            inside=_digest(gone[step.path]) if step.path in whole else "",
+        )
+        for number, step in enumerate(steps)
     )
 
 
@@ -98,20 +106,13 @@ def _steps(effect: Effect, *, partly: bool) -> Iterator[LandingStep]:
     path, before, after = effect.path, effect.before, effect.after
     folders = [side is not None and side.kind == "folder" for side in (before, after)]
     if all(folders):
-        yield LandingStep("mode", path, before, after)
-    elif effect.only_times:
-        yield LandingStep("times", path, before, after)
+        yield LandingStep("folder", path, before, after)
     elif not partly:
-        yield _renaming(path, before, after)
+        yield LandingStep("rename", path, before, after)
     elif folders[1]:
         if before is not None:
-            yield _renaming(path, before, None)
+            yield LandingStep("rename", path, before, None)
         yield LandingStep("folder", path, None, after)
-
-
-def _renaming(path: str, before: LayerEntry | None, after: LayerEntry | None) -> LandingStep:
-    gone = f"{_REMOVED}/{sha256(os.fsencode(path)).hexdigest()}"
-    return LandingStep("rename", path, before, after, f"{_UPPER}/{path}" if after else gone)
 
 
 def landing_begun(folder: Path) -> bool:
@@ -158,7 +159,7 @@ class LayerLanding:
     def _prepared(self, steps: Sequence[LandingStep]) -> Sequence[LandingStep]:
         """Check every step, make what lands durable, and write down what is to be done; return the
         steps that do it."""
-        folders = {step.path for step in steps if step.kind == "folder"}
+        folders = {step.path for step in steps if step.kind == "folder" and step.before is None}
         for step in steps:
             if folders.isdisjoint(folders_of(step.path)):
                 with _parent_of(step.path, self._root) as (parent, name):
@@ -214,25 +215,19 @@ class LayerLanding:
     def _make(self, step: LandingStep, *, made: bool = False) -> None:
         """Make a step; `made`: it was, but perhaps what it replaced or removed was not checked."""
         with _parent_of(step.path, self._root) as (parent, name):
-            match step.kind:
-                case "rename":
-                    if not made:
-                        self._rename(step, parent, name)
-                    try:
-                        if step.before is not None:
-                            self._check_gone(step)
-                    except (OSError, WorkspaceError):
-                        self._rename(step, parent, name, back=True)
-                        raise
-                case "folder":
+            if step.kind == "folder":
+                if step.before is None:
                     os.mkdir(name, dir_fd=parent)
-                    _give_mode(parent, name, step.after)
-                case "mode":
-                    _give_mode(parent, name, step.after)
-                case "times":
-                    _give_times(parent, name, step.after)
-                case _:
-                    assert_never(step.kind)
+                _give_mode(parent, name, step.after)
+                return
+            if not made:
+                self._rename(step, parent, name)
+            try:
+                if step.before is not None:
+                    self._check_gone(step)
+            except (OSError, WorkspaceError):
+                self._rename(step, parent, name, back=True)
+                raise
 
     def _unmake(self, step: LandingStep) -> None:
         """Take a step back that was made; one that was not is left alone.
@@ -241,21 +236,15 @@ class LayerLanding:
         """
         with _parent_of(step.path, self._root) as (parent, name):
             now = look(parent, name)
-            match step.kind:
-                case "rename":
-                    if self._is_made(step, now):
-                        self._rename(step, parent, name, back=True)
-                    elif now is not None and not (step.before and step.before.is_still(now)):
-                        raise _changed(step)
-                case "folder":
-                    with suppress(OSError):  # somebody put something into it
-                        os.rmdir(name, dir_fd=parent)
-                case "mode":
-                    _give_mode(parent, name, step.before)
-                case "times":
-                    _give_times(parent, name, step.before)
-                case _:
-                    assert_never(step.kind)
+            if step.kind == "folder" and step.before is None:
+                with suppress(OSError):  # somebody put something into it
+                    os.rmdir(name, dir_fd=parent)
+            elif step.kind == "folder":
+                _give_mode(parent, name, step.before)
+            elif self._is_made(step, now):
+                self._rename(step, parent, name, back=True)
+            elif now is not None and not (step.before and step.before.is_still(now)):
+                raise _changed(step)
 
     def _rename(self, step: LandingStep, parent: int, name: str, *, back: bool = False) -> None:
         with self._beside(step) as (folder, kept):
@@ -268,21 +257,12 @@ class LayerLanding:
 
     def _is_made(self, step: LandingStep, now: LayerEntry | None) -> bool:
         """Whether a step was made; `now`: what is at its path."""
-        match step.kind:
-            case "rename" if step.after is not None:
-                return step.after.is_still(now)
-            case "rename":
-                with self._beside(step) as (folder, name):
-                    return look(folder, name) is not None
-            case "folder":
-                return now is not None
-            case "times":
-                times = [side and side.modified_ns for side in (now, step.after)]
-                return times[0] == times[1]
-            case "mode":
-                return False
-            case _:
-                assert_never(step.kind)
+        if step.kind == "folder":
+            return step.before is None and now is not None
+        if step.after is not None:
+            return step.after.is_still(now)
+        with self._beside(step) as (folder, name):
+            return look(folder, name) is not None
 
     def _take_back(
         self, steps: Sequence[LandingStep], made: Sequence[LandingStep], reason: WorkspaceError
@@ -448,12 +428,6 @@ def _give_mode(parent: int, name: str, entry: LayerEntry | None) -> None:
             os.removexattr(fd, attribute)
         for attribute, value in wanted.items():
             os.setxattr(fd, attribute, value)
-
-
-def _give_times(parent: int, name: str, entry: LayerEntry | None) -> None:
-    assert entry is not None
-    accessed = os.stat(name, dir_fd=parent, follow_symlinks=False).st_atime_ns
-    os.utime(name, ns=(accessed, entry.modified_ns), dir_fd=parent, follow_symlinks=False)
 
 
 def _make_ready(parent: int, name: str, *, flush: bool) -> None:

@@ -310,6 +310,8 @@ async def _trials(settings: Settings, sandbox: Sandbox) -> Finding:
     await sandbox.prepare_trials()
     if sandbox.untried:
         return Finding("trials", "note", f"by text: {sandbox.untried}")
+    if why := sandbox.tried_read_only:
+        return Finding("trials", "note", f"read-only view: {why}")
     return Finding("trials", "ok", "views of the workspace (overlay)")
 
 

@@ -369,7 +369,7 @@ class SessionContainer:
             async with self._freeze_lock.activity():
                 target = self._target(container)
                 self.tested = await self_test(
-                    engine, target, root, container, read_only=spec.read_only, layer=container.layer
+                    engine, target, root, container, read_only=spec.read_only
                 )
         except BaseException as error:
             self._give_up(container)

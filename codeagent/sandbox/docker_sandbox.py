@@ -78,6 +78,8 @@ class DockerSandbox:
         self._trials: Trials | None = None
         self.untried = "it is not known yet whether a view of the workspace can be made"
         """See the port."""
+        self.tried_read_only = ""
+        """See the port."""
         self._unswept = False
         """Something that could plant has run since it was last seen that nothing was running."""
         self._found: tuple[str, ...] = ()
@@ -158,6 +160,7 @@ class DockerSandbox:
     async def prepare_trials(self) -> None:
         """See the port."""
         self.untried = await self._views().impossible()
+        self.tried_read_only = self._views().read_only
 
     def _views(self) -> "Trials":
         if self._trials is None:

@@ -4,7 +4,7 @@ import asyncio
 import secrets
 from collections.abc import Callable, Collection, Sequence
 from contextlib import suppress
-from dataclasses import replace
+from dataclasses import field, replace
 from functools import partial
 from pathlib import Path
 from typing import TypeVar
@@ -34,27 +34,21 @@ _MOST_SPENT = 1000
 """How many folders are removed at once."""
 
 
+@dataclass(frozen=True)
 class TriedCommand:
     """Implements `codeagent.core.sandbox.Trial`."""
 
-    def __init__(
-        self, result: CommandResult, layer: Layer, resources: SessionResources, began_ns: int
-    ) -> None:
-        self._result = result
-        self._layer = layer
-        self._resources = resources
-        self._began_ns = began_ns
-        self._replaced: dict[str, LayerEntry] = {}
-
-    @property
-    def result(self) -> CommandResult:
-        return self._result
-
-    @property
-    def began_ns(self) -> int:
-        return self._began_ns
+    result: CommandResult
+    began_ns: int
+    layer: Layer | None
+    """None: the workspace was read-only for it."""
+    resources: SessionResources
+    replaced: dict[str, LayerEntry] = field(default_factory=dict)
+    """The files that got another content than the command's, by path."""
 
     async def effects(self) -> tuple[Effect, ...]:
+        if self.layer is None:
+            return ()
         return await self._with_folders(lambda upper, root: tuple(effects_of(upper, root)))
 
     async def changes(self, effects: Sequence[Effect]) -> tuple[Change[Node], ...]:
@@ -67,31 +61,34 @@ class TriedCommand:
     async def replace(self, change: Change[Node]) -> None:
         assert change.after is not None
         data = change.after.data
-        self._replaced[change.path] = await self._with_folders(
+        self.replaced[change.path] = await self._with_folders(
             lambda upper, root: replace_content(upper, change.path, data)
         )
 
     async def land(self, effects: Sequence[Effect], left: Collection[str] = ()) -> None:
-        given = self._replaced
+        layer, given = self.layer, self.replaced
+        assert layer is not None
         steps = plan(
             [replace(each, after=given.get(each.path, each.after)) for each in effects], left
         )
 
         def land(_: int, root: int) -> None:
-            with self._layer.landing(root) as landing:
+            with layer.landing(root) as landing:
                 landing.land(steps)
 
         await run_to_end(self._with_folders(land))
 
     async def close(self) -> None:
-        await in_thread(partial(remove_layer, self._layer))
+        if self.layer is not None:
+            await in_thread(partial(remove_layer, self.layer))
 
     async def _with_folders(self, work: Callable[[int, int], T]) -> T:
         """Do the work in a thread, with the layer's folder and the workspace's open."""
 
         def opened() -> T:
-            pinned, _ = self._resources.opened()
-            with self._layer.upper() as upper, pinned.listed() as root:
+            assert self.layer is not None
+            pinned, _ = self.resources.opened()
+            with self.layer.upper() as upper, pinned.listed() as root:
                 return work(upper, root)
 
         return await in_thread(opened)
@@ -129,6 +126,8 @@ class Trials:
         self._used: list[_Prepared] = []
         """Those in which a command runs."""
         self._testing: asyncio.Task[str] | None = None
+        self.read_only = ""
+        """See `Sandbox.tried_read_only`."""
         self._cleaning: asyncio.Task[None] | None = None
 
     async def impossible(self) -> str:
@@ -141,9 +140,10 @@ class Trials:
     async def run(self, command: Command, on_output: OnOutput) -> TriedCommand:
         """Run a command as `Sandbox.run` does, in a view. Raises as that does."""
         prepared = await self._take()
-        began_ns = prepared.container.layers[-1].now()
+        layers = prepared.container.layers
         self._used.append(prepared)
         try:
+            began_ns = layers[-1].now() if layers else 0
             result = await within_disk(prepared.container.run(command, on_output), *self._written)
         except BaseException:
             await run_to_end(self._drop(prepared))
@@ -152,10 +152,10 @@ class Trials:
             self._used.remove(prepared)
         await run_to_end(prepared.container.close())
         self._prepare()
-        *given_up, layer = prepared.container.layers
-        for each in given_up:
-            await in_thread(partial(remove_layer, each))
-        return TriedCommand(result, layer, self._resources, began_ns)
+        for given_up in layers[:-1]:
+            await in_thread(partial(remove_layer, given_up))
+        layer = layers[-1] if layers else None
+        return TriedCommand(result, began_ns, layer, self._resources)
 
     def _prepare(self) -> None:
         """Make the next container, beside whatever happens meanwhile."""
@@ -168,6 +168,9 @@ class Trials:
             self._testing.cancel()
             await asyncio.wait({self._testing})
         await all_done(*(prepared.container.close() for prepared in self._used))
+        await self._drop_next()
+
+    async def _drop_next(self) -> None:
         following = self._next
         self._next = None
         if following is None:
@@ -194,7 +197,11 @@ class Trials:
         beside = await self._session.id()
         engine = self._resources.opened()[1]
         volumes = await in_thread(partial(engine.volumes_of, beside))
-        view = View(beside, (volumes["/tmp"], volumes[HOME]))
+        if not volumes.keys() >= {"/tmp", HOME}:
+            raise SandboxUnavailable(
+                "this engine cannot share /tmp between containers", "use Docker"
+            )
+        view = View(beside, (volumes["/tmp"], volumes[HOME]), layered=not self.read_only)
         spec = replace(self._spec, access=view, per_command=False)
         prepared = _Prepared(self._make(spec), beside)
         try:
@@ -205,14 +212,25 @@ class Trials:
         return prepared
 
     async def _tested(self) -> str:
+        """Find out what a view can be; return what was wrong with each, empty if one can be
+        used."""
+        if not (why := await self._layered()):
+            self._cleaning = started(in_thread(partial(remove_spent, self._spec, self._resources)))
+            return ""
+        await self._drop_next()
+        self.read_only = why
+        try:
+            result = (await self.run(Command("true", ""), _ignore)).result
+        except (OSError, SandboxError):
+            return why
+        return "" if result.exit_code == 0 else why
+
+    async def _layered(self) -> str:
         """Try out a command that makes a file; return what was wrong, empty if nothing was."""
         name = f"{CHECK}{secrets.token_hex(8)}"
-
-        async def ignore(stream: object, data: bytes) -> None: ...
-
         try:
-            trial = await self.run(Command(f"echo > {name}", ""), ignore)
-        except SandboxError as error:
+            trial = await self.run(Command(f"echo > {name}", ""), _ignore)
+        except (OSError, SandboxError) as error:
             return str(error)
         try:
             effects = await trial.effects()
@@ -222,7 +240,6 @@ class Trials:
                 return "what is written in a view does not arrive in its layer alone"
             if root.find(name) is not None:
                 return "what is written in a view changes the workspace"
-            self._cleaning = started(in_thread(partial(remove_spent, self._spec, self._resources)))
             return ""
         except (OSError, SandboxError) as error:
             return f"what is written in a view cannot be read: {error}"
@@ -233,6 +250,9 @@ class Trials:
         await prepared.container.close()
         for layer in prepared.container.layers:
             await in_thread(partial(remove_layer, layer))
+
+
+async def _ignore(stream: object, data: bytes) -> None: ...
 
 
 def remove_spent(spec: SandboxSpec, resources: SessionResources) -> None:

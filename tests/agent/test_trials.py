@@ -277,6 +277,36 @@ async def test_trials_are_prepared_for_the_first_command_that_nobody_decided_abo
     assert (repository.sandbox.untried == "") is prepared
 
 
+@for_each(
+    ("code", "decision", "mode", "ran", "said"),
+    [
+        (0, None, "ask", 1, "read-only for it"),
+        (1, Decision("once"), "ask", 2, "exit code 0"),
+        (1, Decision("deny", "use make"), "ask", 1, "use make"),
+        (1, Decision("deny", "nobody", source="auto"), "ask", 1, "nobody"),
+        (1, None, "plan", 1, "read-only for it"),
+    ],
+)
+async def test_in_a_read_only_view_only_what_failed_is_asked_about(
+    repository: Repository, code: int, decision: Decision | None, mode: Mode, ran: int, said: str
+) -> None:
+    sandbox = repository.sandbox
+    sandbox.tried_read_only = "no layers here"
+    before = len(sandbox.commands)
+    sandbox.result = CommandResult(0, notices=("exit code 0",))
+    events, results = await played(
+        repository.scene(f"exit={code}", mode=mode), *[decision] * (decision is not None)
+    )
+    assert [card.reason for card in cards(events)] == (
+        [] if decision is None else ["it failed in a read-only view: exit code 1"]
+    )
+    assert len(sandbox.commands) - before == ran
+    assert said in results[0]
+    denied = decision is not None and decision.source == "auto"
+    error = of(events, ToolResultAdded)[0].error
+    assert (error is not None and error.kind == "denied") is denied
+
+
 async def test_a_denied_path_denies_all_of_it(repository: Repository) -> None:
     before = repository.files
     s = repository.scene("src/a=new ci/x=y", rules="-write(ci/**)")
@@ -358,9 +388,13 @@ async def test_what_is_protected_is_never_taken(repository: Repository) -> None:
     assert "never taken" in results[0]
 
 
-async def test_stopping_while_it_is_asked_about_throws_it_away(repository: Repository) -> None:
+@pytest.mark.parametrize("read_only", ["", "no layers here"])
+async def test_stopping_while_it_is_asked_about_throws_it_away(
+    repository: Repository, read_only: str
+) -> None:
     before = repository.files
-    s = repository.scene("src/a=new")
+    repository.sandbox.tried_read_only = read_only
+    s = repository.scene("src/a=new exit=1")
 
     def stop(event: KnownEvent) -> None:
         if isinstance(event, ApprovalRequested):

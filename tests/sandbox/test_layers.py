@@ -1,8 +1,10 @@
 """Where views keep what commands change, and what killed sessions left of them."""
 
 import asyncio
+import errno
 import json
 import os
+import re
 import signal
 import sys
 import tempfile
@@ -14,11 +16,12 @@ from typing import Any
 import pytest
 
 from codeagent.core.sandbox import Command
+from codeagent.sandbox import launch
 from codeagent.sandbox.engine import Engine
 from codeagent.sandbox.engine_socket import engine_socket
 from codeagent.sandbox.layers import Layer, remove_layer, spent
 from tests.layers import tree_of
-from tests.sandboxes import Ran, opened
+from tests.sandboxes import Ran, opened, run
 
 _SOMEBODY = 54321
 """The uid of a user whom this machine does not know."""
@@ -133,6 +136,39 @@ async def test_with_a_container_per_command_a_view_has_the_layer_of_its_command(
             trial = await sandbox.try_out(Command("echo 1 > made", "call"), Ran())
             assert [effect.path for effect in await trial.effects()] == ["made"]
             await trial.close()
+
+
+@pytest.mark.docker
+async def test_where_no_layer_can_be_mounted_the_workspace_is_read_only_for_a_trial(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(launch, "_PLAIN", re.compile("no path"))
+    root = tmp_path / "project"
+    root.mkdir()
+    async with opened(root, tmp_path / "state") as sandbox:
+        await sandbox.prepare_trials()
+        assert sandbox.untried == "" and "cannot be shown as a view" in sandbox.tried_read_only
+        ran, text = Ran(), "echo shared > /tmp/x; ls; echo 1 > made"
+        trial = await sandbox.try_out(Command(text, "call"), ran)
+        assert trial.result.exit_code == 1 and b"Read-only file system" in ran.stdout
+        assert await trial.effects() == ()
+        await trial.close()
+        assert (await run(sandbox, "cat /tmp/x; echo 1 > made")).stdout == b"shared\n"
+    assert [path.name for path in root.iterdir()] == ["made"]
+
+
+@pytest.mark.docker
+async def test_where_no_layer_can_be_kept_nothing_fails_but_trials(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def full(layer: Layer) -> int:
+        raise OSError(errno.ENOSPC, "No space left on device")
+
+    monkeypatch.setattr(Layer, "now", full)
+    async with opened(tmp_path / "project", tmp_path / "state") as sandbox:
+        (tmp_path / "project").mkdir()
+        await sandbox.prepare_trials()
+        assert "No space left" in sandbox.tried_read_only
 
 
 @pytest.mark.docker

@@ -106,6 +106,7 @@ ASKED_IN = {
     "codeagent/agent/approvals.py:Approvals._ask_about": "every call, by its tool below",
     "codeagent/agent/approvals.py:UserQuestions.ask": "a server's form",
     "codeagent/agent/trials.py:_Review._ask": "effects of a command",
+    "codeagent/agent/trials.py:_tried_read_only": "every call, by its tool below",
     "codeagent/agent/leftover_rules.py:LeftoverRules.ask": "what a command left",
     "codeagent/extensions/agents/merging.py:Merge._ask": "merge of a child's worktree",
     "codeagent/agent/reach.py:CallReach._card": "hosts of a command",
