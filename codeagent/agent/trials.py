@@ -36,6 +36,7 @@ _MOST_QUESTIONS = 3
 """How often the user is asked about the same command because the workspace keeps changing."""
 _PLANNED = "plan mode changes nothing"
 _THROWN_AWAY = "Nothing that it changed was taken, the workspace is as before"
+_BASH = "bash"
 _MOST_LISTED = 40
 _MOST_REVIEWED = 200
 _MOST_PATHS = 2_000
@@ -64,6 +65,8 @@ class TryingSandbox:
             return await self.sandbox.run(command, on_output)
         trial = await self.sandbox.try_out(command, on_output)
         try:
+            if self.sandbox.tried_read_only:
+                return await _tried_read_only(self, command, trial.result, on_output)
             return await _Review(self, command, trial).settle()
         finally:
             await asyncio.shield(trial.close())
@@ -286,6 +289,33 @@ class _Review:
                 rule=verdict.rule or "",
             )
         )
+
+
+async def _tried_read_only(
+    asks: TryingSandbox, command: Command, result: CommandResult, on_output: OnOutput
+) -> CommandResult:
+    """Return the result of a command for which the workspace was read-only; if it failed, ask
+    whether it may run in the workspace."""
+    if result.stopped or result.exit_code == 0 or asks.only_shown:
+        return _noted(result, "it could not change the workspace, which was read-only for it")
+    reason = f"it failed in a read-only view: exit code {result.exit_code}"
+    target = on_one_line(command.text)
+    shown = TerminalBlock(command=command.text, exit_code=result.exit_code)
+    try:
+        decision = await asks.approvals.ask(
+            asks.call_id,
+            _BASH,
+            Preview(target, (shown,)),
+            reason,
+            asks.token,
+            binding=fingerprint(_BASH, {}, command.text),
+        )
+    except (RunCancelled, asyncio.CancelledError):
+        return _noted(replace(result, exit_code=None, stopped=True), reason)
+    if decision.answer == "deny":
+        why = in_words(decision)
+        return replace(_noted(result, f"{reason}; {why}"), denied=why)
+    return await asks.sandbox.run(command, on_output)
 
 
 def _cut(lines: Sequence[str]) -> list[str]:

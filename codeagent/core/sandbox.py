@@ -209,6 +209,11 @@ class Sandbox(RunsCommands, Protocol):
         """Why commands cannot be tried out, as a phrase; empty if they can. Known once
         `prepare_trials` has returned."""
 
+    @property
+    def tried_read_only(self) -> str:
+        """Why the workspace is read-only for a command that is tried out, as a phrase; empty if it
+        is not. Known when `untried` is."""
+
     async def prepare_trials(self) -> None:
         """Find out whether commands can be tried out, once. Raises nothing."""
 

@@ -8,7 +8,6 @@ from pathlib import Path
 
 import pytest
 
-from codeagent.changes.layer_landing import plan
 from codeagent.core.acts import Answer, RunShell, Stop
 from codeagent.core.approval_events import ApprovalRequested, EffectsFound
 from codeagent.core.changes import Change
@@ -68,8 +67,7 @@ class Tried:
         self.view.replace(change)
 
     async def land(self, effects: Sequence[Effect], left: Collection[str] = ()) -> None:
-        with self.view.landing() as landing:
-            landing.land(plan(effects, left))
+        self.view.land(left, effects)
 
     async def close(self) -> None: ...
 
@@ -91,6 +89,9 @@ class Viewing(FakeSandbox):
     async def run(self, command: Command, on_output: OnOutput) -> CommandResult:
         self.in_place.append(command)
         return await super().run(command, on_output)
+
+    async def prepare_trials(self) -> None:
+        self.untried = ""
 
     async def try_out(self, command: Command, on_output: OnOutput) -> Tried:
         self.commands.append(command)
@@ -520,9 +521,13 @@ async def test_what_is_protected_is_never_taken(repository: Repository) -> None:
     assert "never taken" in results[0]
 
 
-async def test_stopping_while_it_is_asked_about_throws_it_away(repository: Repository) -> None:
+@pytest.mark.parametrize("read_only", ["", "no layers here"])
+async def test_stopping_while_it_is_asked_about_throws_it_away(
+    repository: Repository, read_only: str
+) -> None:
     before = repository.files
-    s = repository.scene("src/a=new")
+    repository.sandbox.tried_read_only = read_only
+    s = repository.scene("src/a=new exit=1")
 
     def stop(event: KnownEvent) -> None:
         if isinstance(event, ApprovalRequested):
@@ -568,3 +573,52 @@ async def test_a_part_of_a_new_folder_and_of_a_removed_one_can_be_left_out(
         "src/a": BEFORE["src/a"],
     }
     assert "not taken, as the user left it out: A new/b, D src/a" in results[0]
+
+
+@for_each(
+    ("mode", "rules", "prepared"),
+    [
+        ("ask", "", True),
+        ("accept-edits", "", True),
+        ("plan", "", True),
+        ("auto", "", False),
+        ("ask", "+try(*)", False),
+        ("ask", "-try(*)", False),
+    ],
+)
+async def test_trials_are_prepared_for_the_first_command_that_nobody_decided_about(
+    repository: Repository, mode: Mode, rules: str, *, prepared: bool
+) -> None:
+    repository.sandbox.untried = "it is not known yet"
+    await played(repository.scene("exit=0", mode=mode, rules=rules))
+    assert (repository.sandbox.untried == "") is prepared
+
+
+@for_each(
+    ("code", "decision", "mode", "ran", "said"),
+    [
+        (0, None, "ask", 1, "read-only for it"),
+        (1, Decision("once"), "ask", 2, "exit code 0"),
+        (1, Decision("deny", "use make"), "ask", 1, "use make"),
+        (1, Decision("deny", "nobody", source="auto"), "ask", 1, "nobody"),
+        (1, None, "plan", 1, "read-only for it"),
+    ],
+)
+async def test_in_a_read_only_view_only_what_failed_is_asked_about(
+    repository: Repository, code: int, decision: Decision | None, mode: Mode, ran: int, said: str
+) -> None:
+    sandbox = repository.sandbox
+    sandbox.tried_read_only = "no layers here"
+    before = len(sandbox.commands)
+    sandbox.result = CommandResult(0, notices=("exit code 0",))
+    events, results = await played(
+        repository.scene(f"exit={code}", mode=mode), *[decision] * (decision is not None)
+    )
+    assert [card.reason for card in cards(events)] == (
+        [] if decision is None else ["it failed in a read-only view: exit code 1"]
+    )
+    assert len(sandbox.commands) - before == ran
+    assert said in results[0]
+    denied = decision is not None and decision.answer == "deny"
+    error = of(events, ToolResultAdded)[0].error
+    assert (error is not None and error.kind == "denied") is denied
