@@ -173,7 +173,7 @@ class Approvals:
             match decision.answer:
                 case "deny":
                     raise CallRefused(
-                        result_of_refusal(Denied(_in_words(decision))), decision.source
+                        result_of_refusal(Denied(in_words(decision))), decision.source
                     )
                 case "edit":
                     prepared, reason = await self._edited(prepared, decision.arguments, token)
@@ -293,7 +293,7 @@ def _with_host(call: str, host: str) -> str:
     return fingerprint(host, {}, call)
 
 
-def _in_words(denial: Decision) -> str:
+def in_words(denial: Decision) -> str:
     """Word the denial for the model, which has to know whether it was the user's."""
     if denial.source != "user":
         return denial.reason or SAID_NO

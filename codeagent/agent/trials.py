@@ -5,7 +5,7 @@ import asyncio
 from collections.abc import Sequence
 from dataclasses import replace
 
-from codeagent.agent.approvals import Approvals
+from codeagent.agent.approvals import Approvals, in_words
 from codeagent.agent.permissions import fingerprint
 from codeagent.changes.change_set import ChangeSet, named
 from codeagent.changes.diff import count
@@ -17,7 +17,7 @@ from codeagent.core.display import DisplayBlock, TextBlock
 from codeagent.core.effects import Effect
 from codeagent.core.errors import ConfigError, ContentChanged, RunCancelled, WorkspaceError
 from codeagent.core.paths import host_reason, protected_part, secret_reason
-from codeagent.core.policy import EFFECTS, SAID_NO, Decision, Verdict
+from codeagent.core.policy import EFFECTS, Decision, Verdict
 from codeagent.core.ports import Workspace
 from codeagent.core.sandbox import Command, CommandResult, OnOutput, Sandbox, Trial
 from codeagent.core.sanitize import on_one_line, spelled
@@ -75,8 +75,8 @@ class _Parts:
         for effect in effects:
             path, sides = effect.path, (effect.before, effect.after)
             folder = any(side is not None and side.kind == "folder" for side in sides)
-            parent = path.rpartition("/")[0]
-            if parent in ignored or ignores.ignored(path, folder):
+            above = any(ignores.ignored(each, True) for each in _folders_of(path))
+            if above or ignores.ignored(path, folder):
                 ignored.add(path)
             if protected_part(path) or (effect.after is not None and effect.after.kind == "other"):
                 parts["left"].append(effect)
@@ -235,9 +235,9 @@ class _Review:
         return left
 
     def _thrown_away(self, parts: _Parts, decision: Decision) -> CommandResult:
-        why = decision.reason or SAID_NO
+        why = in_words(decision)
         result = _noted(self._trial.result, *_about(parts, taken=(), denied=why))
-        return result if decision.source == "user" else replace(result, denied=why)
+        return replace(result, denied=why)
 
     def _tell(self, parts: _Parts, changes: ChangeSet) -> None:
         self._asks.approvals.emitter.emit(

@@ -195,10 +195,11 @@ async def test_a_no_leaves_no_trace_and_the_model_is_told_what_was_not_taken(
     s = repository.scene("src/a=new new/c=c")
     events, results = await played(s, Decision("deny", "use the formatter"))
     assert results == [
-        "ran\n[use the formatter. Nothing that it changed was taken, the workspace is as before: "
-        "A new/c, M src/a]"
+        "ran\n[the user said no: use the formatter. Nothing that it changed was taken, the workspace "
+        "is as before: A new/c, M src/a]"
     ]
-    assert of(events, ToolResultAdded)[0].error is None
+    (result,) = of(events, ToolResultAdded)
+    assert (result.executed, result.error.kind) == (True, "denied")
     assert repository.files == before
 
 
@@ -255,6 +256,15 @@ async def test_rules_and_the_mode_decide_about_where_it_writes(
     for word in command.split():
         path, _, text = word.partition("=")
         assert repository.files[path] == f"{text}\n"
+
+
+async def test_what_is_written_below_a_folder_that_is_ignored_needs_no_question(
+    repository: Repository,
+) -> None:
+    make_tree(repository.workspace.root, {"build/deep/out": "old\n"})
+    events, _ = await played(repository.scene("build/deep/out=new"))
+    assert not cards(events)
+    assert repository.files["build/deep/out"] == "new\n"
 
 
 async def test_a_denied_path_denies_all_of_it(repository: Repository) -> None:
