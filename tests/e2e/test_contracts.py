@@ -311,8 +311,9 @@ def test_the_demo_reads_searches_fails_edits_and_passes_and_the_repository_is_fi
     ]
     assert {("read", None), ("search", None), ("edit", None)} <= set(ran)
     commands = [result for result in results(done.events) if result["name"] == "bash"]
-    assert [result["is_error"] for result in commands] == [True, False]
+    assert [result["is_error"] for result in commands] == [True, False, False]
     assert all(result["sandbox"] == "docker" for result in commands)
+    assert [event["name"] for event in of(done.events, "approval.requested")] == ["edit", "effects"]
     repository = Path(of(done.events, "run.started")[0]["workspace"])
     fixed = product.call_in(repository, "python3", "-m", "unittest")
     assert fixed.code == 0, fixed.err
