@@ -30,7 +30,7 @@ _MOST_BYTES = 8 << 20
 
 
 class TriedCommand:
-    """Implements `codeagent.core.effects.Trial`."""
+    """Implements `codeagent.core.sandbox.Trial`."""
 
     def __init__(
         self, result: CommandResult, layer: Layer, resources: SessionResources, began_ns: int
