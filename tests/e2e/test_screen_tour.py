@@ -10,6 +10,7 @@ import sys
 from collections.abc import AsyncIterator, Callable
 from contextlib import asynccontextmanager
 from dataclasses import replace
+from functools import partial
 from pathlib import Path
 
 import pytest
@@ -26,21 +27,32 @@ pytestmark = pytest.mark.docker
 
 SIZES = ((80, 24), (120, 40))
 TOURS = list(itertools.product(["openai", "anthropic", "demo"], SIZES))
-_NOT_YET = re.compile("press again|read on")
+_TOO_SOON = "press again"
 REASON = "say where the rule comes from"
 EFFECTS = "throw away"
 """What only a card about effects offers, on each of its pages."""
 
 
 def answer(screen: PtyScreen, key: str, about: str) -> None:
-    """Answer the question that shows `about`, as often as its card says to read on."""
+    """Answer the question that shows `about`, as often as its card says to press again or to read
+    on."""
     screen.wait_for(lambda: about in _card(screen))
-    while about in _card(screen):
+    while about in (card := _card(screen)):
         screen.send(f"\x1b{key}")
-        screen.wait_for(
-            lambda: about not in _card(screen) or _NOT_YET.search(_card(screen)) is not None
-        )
-        screen.wait_for(lambda: _NOT_YET.search(_card(screen)) is None)
+        screen.wait_for(partial(_heard, screen, about, _page(card)))
+        screen.wait_for(lambda: _TOO_SOON not in _card(screen))
+
+
+def _heard(screen: PtyScreen, about: str, page: str) -> bool:
+    """Whether the card did something about the key that was pressed on that page."""
+    card = _card(screen)
+    return about not in card or _TOO_SOON in card or _page(card) != page
+
+
+def _page(card: str) -> str:
+    """Which page of several the card shows; empty on the last one."""
+    found = re.search(r"page \d+ of \d+", card)
+    return found[0] if found else ""
 
 
 def _card(screen: PtyScreen) -> str:

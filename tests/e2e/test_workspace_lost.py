@@ -186,7 +186,7 @@ def test_nothing_lands_in_a_workspace_that_was_renamed_while_its_effects_were_as
     [result] = results(product.log())
     assert result["error"]["kind"] == "cancelled"
     assert "work was moved to " in text_of(result)
-    assert not [*product.home.glob("state/codeagent/sandbox/layers/*")]
+    assert not [*product.home.glob("state/codeagent/sandbox/layers/*/upper/*")]
 
 
 def test_the_screen_stays_usable_without_its_folder_and_works_again_with_it(
