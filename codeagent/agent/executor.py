@@ -147,7 +147,9 @@ class Executor:
         except Exception as error:
             return self._settle(call, result_of_error(error, executed=False), permit)
         confined = self._permissions.confines(tool)
-        inspected = prepared.runs_commands and not confined and not permit.tried
+        sandbox = self._environment.sandbox
+        viewed = permit.tried and sandbox is not None and not sandbox.tried_read_only
+        inspected = prepared.runs_commands and not confined and not viewed
         if inspected:
             await self._inspection.before()
         elif tool.effect != "nothing":

@@ -78,6 +78,8 @@ class DockerSandbox:
         self._trials: Trials | None = None
         self.untried = "it is not known yet whether a view of the workspace can be made"
         """See the port."""
+        self.tried_read_only = ""
+        """See the port."""
         self._unswept = False
         """Something that could plant has run since it was last seen that nothing was running."""
         self._found: tuple[str, ...] = ()
@@ -150,17 +152,23 @@ class DockerSandbox:
 
     async def try_out(self, command: Command, on_output: OnOutput) -> "TriedCommand":
         """See the port."""
-        return await self._views().run(command, on_output)
+        try:
+            return await self._views().run(command, on_output)
+        finally:
+            self._trim_soon(command)
 
     async def prepare_trials(self) -> None:
         """See the port."""
         self.untried = await self._views().impossible()
+        self.tried_read_only = self._views().read_only
 
     def _views(self) -> "Trials":
         if self._trials is None:
             from codeagent.sandbox.trials import Trials  # not before the first trial
 
-            self._trials = Trials(self.spec, self._resources, self._make, self._default)
+            self._trials = Trials(
+                self.spec, self._resources, self._make, self._default, self._written
+            )
         return self._trials
 
     async def start_program(self, program: StdioProgram) -> RunningProgram:

@@ -291,6 +291,14 @@ class Container:
     def disconnect(self) -> None:
         self.stdin.close()
 
+    def discard(self) -> None:
+        """End it before anything has run inside."""
+        self.disconnect()
+        if self.layer is not None:
+            from codeagent.sandbox.layers import remove_layer  # only for views
+
+            remove_layer(self.layer)
+
 
 class ContainerGuard:
     """Compares one container's mounts with what is on disk now, around each command."""

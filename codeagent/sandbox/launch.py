@@ -162,7 +162,7 @@ def _start(
 @contextmanager
 def _layer(spec: SandboxSpec, root: PinnedRoot) -> "Iterator[Layer | None]":
     """Make the layer of a view, and remove it if the block fails; None without a view."""
-    if spec.view is None:
+    if spec.view is None or not spec.view.layered:
         yield None
         return
     from codeagent.sandbox.layers import new_layer, remove_layer  # only for views
@@ -235,16 +235,19 @@ def _contents(
         view=view,
         cache=cache,
         warnings=(*_warnings(hidden), *filter(None, (unviewed,)), *cache.warnings),
-        mounted_view=None if layer is None else _mounted_view(spec, root, layer, work),
+        mounted_view=_mounted_view(spec, root, layer, work),
     )
 
 
 def _mounted_view(
-    spec: SandboxSpec, root: PinnedRoot, layer: "Layer", work: WorkUserChoice
-) -> MountedView:
+    spec: SandboxSpec, root: PinnedRoot, layer: "Layer | None", work: WorkUserChoice
+) -> MountedView | None:
     """Return what a view consists of. Raises SandboxUnavailable if the engine cannot be given its
     folders."""
-    assert spec.view is not None
+    if spec.view is None:
+        return None
+    if layer is None:
+        return MountedView("", "", str(root.path), spec.view.container_id, spec.view.scratch)
     lower, own = (work.shown(path) for path in (str(root.path), str(layer.folder)))
     if odd := next((path for path in (lower, own) if not _PLAIN.fullmatch(path)), None):
         raise SandboxUnavailable(
@@ -350,7 +353,11 @@ def _binds(
         Bind(str(group), "/etc/group"),
         *(Bind(path, path, recursive=False) for path, _ in resources.repository.mounts),
         *spec.binds,
-        *(_workspace(root, spec.read_only) if spec.view is None else _mounted(root)),
+        *(
+            _mounted(root)
+            if spec.view is not None and spec.view.layered
+            else _workspace(root, spec.read_only)
+        ),
         *(Bind(found.path, found.path) for found in protected),
         *(Bind(str(empty), path) for path in sorted(found.path for found in hidden.masked)),
         *(() if spec.egress_folder is None else (Bind(str(spec.egress_folder), PROXY_FOLDER),)),
