@@ -286,6 +286,8 @@ class Policy:
     rules: tuple[Rule, ...] = ()
     ask_reads: bool = False
     """Whether to ask about commands that only read, too."""
+    ask_ignored: bool = False
+    """Whether to ask about files that a command changed and the ignore rules leave out, too."""
     network: NetworkLevel = "ask"
     heard: tuple[str, ...] = ()
     """Whose text the model has read so far, besides the user's and this machine's: see

@@ -54,7 +54,9 @@ class CommandResult:
     notices: tuple[str, ...] = ()
     """What the sandbox did about the command's effects, such as moving a planted `.git` away."""
     denied: str = ""
-    """Why nothing was taken of what it changed, if nobody was there to take it."""
+    """Why nothing was taken of what it changed; empty if something was, or it changed nothing."""
+    changed: int | None = None
+    """How many files it changed if it was tried out; None if it was not, or nothing was taken."""
 
 
 @dataclass(frozen=True)

@@ -43,7 +43,6 @@ _ASKS = {
     "json_write": "Change this file?",
     "git_commit": "Make this commit?",
     HOSTS: "Let this command reach the network?",
-    EFFECTS: "Take what this command changed?",
 }
 _SCROLLING = {
     key: Scroll(key) for key in ("up", "down", "pageup", "pagedown", "home", "end", "j", "k")
@@ -297,14 +296,14 @@ def _answer(asked: Asked, decision: Decision) -> Send:
 
 
 def _reason(asked: Asked) -> Writing:
-    whole, short = _words(asked.waiting).no
+    no, short = _words(asked.waiting).no
     return Writing(
         "question",
         asked.waiting.approval_id,
         "reason",
         lambda text: _answer(asked, Decision("deny", text.strip())),
-        choices=(CardChoice("enter", f"{whole}, with this reason", short, 90), _BACK),
-        placeholder=f"{whole}, because …",
+        choices=(CardChoice("enter", f"{no}, with this reason", short, 90), _BACK),
+        placeholder=f"{no}, because …",
     )
 
 
@@ -408,6 +407,8 @@ def _title(shown: Sequence[Asked]) -> tuple[Part, ...]:
     name = front.waiting.name
     words = asker(front.waiting) + (_ASKS.get(name) or f"Allow {flat(name)}?")
     asks = Part(words, 90, "strong")
+    if name == EFFECTS:  # it says what the command changed
+        return (Part(asker(front.waiting) + flat(front.waiting.target), 90, "strong"),)
     target = Part(flat(front.waiting.target), 70, "text")
     if front.changed is None:
         return (asks,) if name in _ASKS else (asks, target)
