@@ -155,6 +155,7 @@ class DockerSandbox:
     async def prepare_trials(self) -> None:
         """See the port."""
         self.untried = await self._views().impossible()
+        await self._views().ready()
 
     def _views(self) -> "Trials":
         if self._trials is None:
