@@ -215,7 +215,8 @@ class Sandbox(RunsCommands, Protocol):
         is not. Known when `untried` is."""
 
     async def prepare_trials(self) -> None:
-        """Find out whether commands can be tried out, once. Raises nothing."""
+        """Find out whether commands can be tried out, once, and wait until one can begin at once.
+        Raises nothing."""
 
     async def finish_landings(self) -> tuple[str, ...]:
         """Finish taking what commands of ended processes had changed in this workspace; return a

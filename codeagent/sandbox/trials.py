@@ -137,6 +137,11 @@ class Trials:
             self._testing = started(self._tested())
         return await asyncio.shield(self._testing)
 
+    async def ready(self) -> None:
+        """Wait until a command can begin at once, if one can be tried out. Raises nothing."""
+        if not self._why_not and self._next is not None:
+            await asyncio.wait({self._next})
+
     async def run(self, command: Command, on_output: OnOutput) -> TriedCommand:
         """Run a command as `Sandbox.run` does, in a view. Raises as that does."""
         prepared = await self._take()

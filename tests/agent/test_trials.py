@@ -14,7 +14,7 @@ from codeagent.core.changes import Change
 from codeagent.core.checkpoints import Node
 from codeagent.core.display import DiffBlock
 from codeagent.core.effects import Effect
-from codeagent.core.events import KnownEvent, ToolResultAdded
+from codeagent.core.events import KnownEvent, ToolResultAdded, ToolStarted
 from codeagent.core.messages import text_of
 from codeagent.core.policy import Decision, Mode, Policy, Rule
 from codeagent.core.sandbox import Command, CommandResult, OnOutput
@@ -342,6 +342,31 @@ async def test_a_command_that_changed_nothing_says_so_in_its_details(
     events, _ = await played(repository.scene(*commands), Decision("once"))
     changed = [result.details["changed"] for result in of(events, ToolResultAdded)]
     assert changed == [0, 1, 2]
+
+
+async def test_the_time_of_a_call_begins_once_its_view_is_made(
+    repository: Repository, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    happened: list[str] = []
+
+    async def made() -> None:
+        happened.append("made")
+
+    monkeypatch.setattr(repository.sandbox, "prepare_trials", made)
+    s = repository.scene("exit=0")
+    await s.run(
+        on_event=lambda event: happened.append("began") if isinstance(event, ToolStarted) else None
+    )
+    assert happened == ["made", "began"]
+
+
+async def test_what_is_written_below_a_folder_that_is_ignored_needs_no_question(
+    repository: Repository,
+) -> None:
+    make_tree(repository.workspace.root, {"build/deep/out": "old\n"})
+    events, _ = await played(repository.scene("build/deep/out=new"))
+    assert not cards(events)
+    assert repository.files["build/deep/out"] == "new\n"
 
 
 async def test_ignored_files_are_taken_and_listed_folded(repository: Repository) -> None:

@@ -296,14 +296,14 @@ def _answer(asked: Asked, decision: Decision) -> Send:
 
 
 def _reason(asked: Asked) -> Writing:
-    whole, short = _words(asked.waiting).no
+    no, short = _words(asked.waiting).no
     return Writing(
         "question",
         asked.waiting.approval_id,
         "reason",
         lambda text: _answer(asked, Decision("deny", text.strip())),
-        choices=(CardChoice("enter", f"{whole}, with this reason", short, 90), _BACK),
-        placeholder=f"{whole}, because …",
+        choices=(CardChoice("enter", f"{no}, with this reason", short, 90), _BACK),
+        placeholder=f"{no}, because …",
     )
 
 
