@@ -139,7 +139,7 @@ class Trials:
 
     async def ready(self) -> None:
         """Wait until a command can begin at once, if one can be tried out. Raises nothing."""
-        if not self._why_not and self._next is not None:
+        if self._next is not None:
             await asyncio.wait({self._next})
 
     async def run(self, command: Command, on_output: OnOutput) -> TriedCommand:

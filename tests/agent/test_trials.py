@@ -647,12 +647,3 @@ async def test_in_a_read_only_view_only_what_failed_is_asked_about(
     denied = decision is not None and decision.answer == "deny"
     error = of(events, ToolResultAdded)[0].error
     assert (error is not None and error.kind == "denied") is denied
-
-
-async def test_what_is_written_below_a_folder_that_is_ignored_needs_no_question(
-    repository: Repository,
-) -> None:
-    make_tree(repository.workspace.root, {"build/deep/out": "old\n"})
-    events, _ = await played(repository.scene("build/deep/out=new"))
-    assert not cards(events)
-    assert repository.files["build/deep/out"] == "new\n"
