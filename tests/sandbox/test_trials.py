@@ -355,9 +355,8 @@ async def test_what_a_command_leaves_running_ends_with_its_view(tried: DockerSan
     assert ran.stdout == b"begun\n"
     assert ran.result.left_running in (1, 2)  # the shell may not have started the program yet
     effects = await trial.effects()
-    lines = _command_lines()
     assert effects == ()
-    assert b"sleep\x00301.5\x00" not in lines
+    assert b"sleep\x00301.5\x00" not in _command_lines()
     await trial.close()
 
 
@@ -417,11 +416,26 @@ async def test_nothing_of_a_view_is_left_when_it_is_closed(tried: DockerSandbox)
     assert len({*layers.iterdir()} & before) == len(before) - 1
 
 
-async def test_closing_while_the_next_view_is_being_made_leaves_no_layer(tmp_path: Path) -> None:
+async def test_a_view_that_is_being_made_when_the_sandbox_closes_leaves_no_layer(
+    tmp_path: Path,
+) -> None:
     (tmp_path / "project").mkdir()
-    for patience in (0.0, 0.05, 0.2, 0.4):
-        async with opened(tmp_path / "project", tmp_path / "state") as sandbox:
-            _, trial = await try_out(sandbox, "echo x > made")
-            await trial.close()
-            await asyncio.sleep(patience)
-        assert [*(tmp_path / "state" / "sandbox" / "layers").iterdir()] == []
+    layers = tmp_path / "state" / "sandbox" / "layers"
+    async with opened(tmp_path / "project", tmp_path / "state") as sandbox:
+        _, trial = await try_out(sandbox, "true")
+        await trial.close()
+        while not [*layers.iterdir()]:  # noqa: ASYNC110  # the file system raises no event
+            await asyncio.sleep(0)
+    assert [*layers.iterdir()] == []
+
+
+async def test_a_view_has_the_image_of_the_session_which_is_chosen_once(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    (tmp_path / "project").mkdir()
+    async with opened(tmp_path / "project", tmp_path / "state") as sandbox:
+        await run(sandbox, "true")
+        monkeypatch.delattr("codeagent.sandbox.launch.choose_image")
+        _, trial = await try_out(sandbox, "true")
+        assert trial.result.exit_code == 0
+        await trial.close()
