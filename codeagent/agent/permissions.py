@@ -16,11 +16,13 @@ from codeagent.core.errors import ConfigError
 from codeagent.core.hosts import NETWORK_MEANS
 from codeagent.core.notices import ModeChanged, NetworkChanged, TextRead
 from codeagent.core.policy import (
+    EFFECTS,
     ApprovalKey,
     Decision,
     Effect,
     Mode,
     NetworkLevel,
+    Permission,
     Policy,
     Rule,
     Verdict,
@@ -194,6 +196,10 @@ class Permissions:
         judge = self.policy.asking_later if self._attended else self.policy.check
         verdict = judge(tool.name, call.key, tool.permission, effect)
         return self.policy.trying(call.key, verdict) if self._can_try(call) else verdict
+
+    def judge_effects(self, key: ApprovalKey) -> Verdict:
+        """Judge what a command that was tried out changed."""
+        return self.policy.check(EFFECTS, key, "prompt", "files")
 
     def _can_try(self, call: PreparedCall) -> bool:
         """Whether the call's commands can be tried out."""
@@ -383,6 +389,10 @@ class NarrowedPermissions(Permissions):
         if self._apart and tool.source == "builtin" and isinstance(tool, FileTool):
             return self.policy.check(tool.name, call.key, "auto", tool.effect)
         return super().judge(call, edited=edited)
+
+    def judge_effects(self, key: ApprovalKey) -> Verdict:
+        permission: Permission = "auto" if self._apart else "prompt"
+        return self.policy.check(EFFECTS, key, permission, "files")
 
     def set_mode(self, mode: Mode) -> None:
         self._mode = mode

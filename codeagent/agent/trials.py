@@ -230,7 +230,7 @@ class _Review:
             return Verdict("auto", "auto", "it changed nothing that is asked about")
         paths = found.paths
         if len(paths) <= _MOST_PATHS:
-            return self._permissions.policy.check(EFFECTS, self._key(paths), "prompt", "files")
+            return self._permissions.judge_effects(self._key(paths))
         for rule in self._stopping:
             if rule.permission == "deny" and any(rule.matches(path, "path") for path in paths):
                 return Verdict("deny", "rule", f"denied by the rule {rule}", str(rule))

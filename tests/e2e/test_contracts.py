@@ -392,6 +392,23 @@ def test_f40_without_a_user_effects_are_thrown_away_unless_a_rule_takes_them(
         assert "A src/PWNED" in text_of(result)
 
 
+@pytest.mark.docker
+def test_f40_with_a_yes_to_everything_a_command_runs_where_its_changes_stay(
+    product: Product,
+) -> None:
+    model = product.script(calls(bash("touch came; sleep 613")), say("Ready."))
+    arguments = ("--yes", "--timeout-per-call", "1", "--output", "jsonl")
+    done = product.run_in_container(model, *arguments)
+    assert results(done.events)[0]["error"]["kind"] == "timeout"
+    assert (product.workspace / "came").exists()
+
+
+def test_f44_the_kernel_alone_plays_the_demo(product: Product) -> None:
+    done = product.call("--safe", "demo", "--headless", "--sandbox", "off")
+    assert done.code == 0, done.err
+    assert "done" in done.err
+
+
 def test_f34_without_a_user_a_question_is_denied_and_the_run_goes_on(product: Product) -> None:
     question = ("ask_user", {"question": "Which one?", "options": ["a", "b"]})
     done = product.run(product.script(calls(question), say("Then a.")), "--output", "jsonl")
