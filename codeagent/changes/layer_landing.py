@@ -41,6 +41,7 @@ _JOURNAL = "landing.json"
 _REMOVED = "removed"
 _UPPER = "upper"
 _LARGEST_JOURNAL = 1 << 28
+_PINNED = os.O_PATH | os.O_NOFOLLOW | os.O_CLOEXEC
 
 
 @dataclass(frozen=True)
@@ -433,14 +434,14 @@ def _give_mode(parent: int, name: str, entry: LayerEntry | None) -> None:
 def _make_ready(parent: int, name: str, *, flush: bool) -> None:
     """Remove the kernel's notes about the layer from what is going to land, and all that is in it;
     `flush`: also make each file and folder durable."""
-    path = f"/proc/self/fd/{parent}/{name}"
-    marks = os.listxattr(path, follow_symlinks=False)
-    if marks := [each for each in marks if each.startswith(MARKS)]:
-        mode = os.stat(name, dir_fd=parent).st_mode & 0o7777
-        os.chmod(name, mode | 0o200, dir_fd=parent)  # its owner may only read it
-        for mark in marks:
-            os.removexattr(path, mark, follow_symlinks=False)
-        os.chmod(name, mode, dir_fd=parent)
+    with closing_fd(os.open(name, _PINNED, dir_fd=parent)) as pinned:
+        path = Path(f"/proc/self/fd/{pinned}")
+        if marks := [each for each in os.listxattr(path) if each.startswith(MARKS)]:
+            mode = path.stat().st_mode & 0o7777
+            path.chmod(mode | 0o200)  # its owner may only read it
+            for mark in marks:
+                os.removexattr(path, mark)
+            path.chmod(mode)
     entry = look(parent, name)
     if entry is None or entry.kind not in ("file", "folder"):
         return
