@@ -6,8 +6,8 @@
 import os
 import secrets
 import threading
-from collections.abc import Callable
-from contextlib import ExitStack, suppress
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -115,14 +115,10 @@ def _start(
 ) -> Container:
     """Make and start a container. Raises SandboxUnavailable, EngineError."""
     root, engine = resources.opened()
-    image = choose_image(engine, spec, on_progress)
-    with resources.creating() as unwanted, ExitStack() as undo:
-        layer = None
-        if spec.view is not None and spec.view.layered:
-            from codeagent.sandbox.layers import new_layer, remove_layer  # only for views
-
-            layer = new_layer(spec.state_dir, root)
-            undo.callback(remove_layer, layer)
+    if spec.view is None or resources.image is None:
+        resources.image = choose_image(engine, spec, on_progress)
+    image = resources.image
+    with resources.creating() as unwanted, _layer(spec, root) as layer:
         contents = _contents(spec, resources, work, image, layer)
         arguments = create_arguments(
             ContainerSpec(
@@ -144,24 +140,39 @@ def _start(
             labels(spec.session, instance, str(root.path)),
         )
         container_id, stdin = engine.run(arguments, unwanted)
-        undo.pop_all()
-    outside = resources.repository
-    return Container(
-        container_id=container_id,
-        stdin=stdin,
-        processes=process_list(engine, container_id),
-        image=image.reference,
-        image_origin=image.origin,
-        protected=contents.protected,
-        secrets=contents.hidden,
-        mounts=outside.mounts + contents.cache.mounts,
-        told=(*outside.warnings, *filter(None, (spec.image.note, image.note))),
-        warnings=contents.warnings,
-        path=contents.path,
-        git_view=contents.view,
-        user=work.user,
-        layer=layer,
-    )
+        outside = resources.repository
+        return Container(
+            container_id=container_id,
+            stdin=stdin,
+            processes=process_list(engine, container_id),
+            image=image.reference,
+            image_origin=image.origin,
+            protected=contents.protected,
+            secrets=contents.hidden,
+            mounts=outside.mounts + contents.cache.mounts,
+            told=(*outside.warnings, *filter(None, (spec.image.note, image.note))),
+            warnings=contents.warnings,
+            path=contents.path,
+            git_view=contents.view,
+            user=work.user,
+            layer=layer,
+        )
+
+
+@contextmanager
+def _layer(spec: SandboxSpec, root: PinnedRoot) -> "Iterator[Layer | None]":
+    """Make the layer of a view, and remove it if the block fails; None if there is none."""
+    if spec.view is None or not spec.view.layered:
+        yield None
+        return
+    from codeagent.sandbox.layers import new_layer, remove_layer  # only for views
+
+    layer = new_layer(spec.state_dir, root)
+    try:
+        yield layer
+    except BaseException:
+        remove_layer(layer)
+        raise
 
 
 @dataclass(frozen=True)

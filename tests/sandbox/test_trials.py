@@ -394,9 +394,8 @@ async def test_what_a_command_leaves_running_ends_with_its_view(tried: DockerSan
     ran, trial = await try_out(tried, "(sleep 301.5; echo late > late) & echo begun")
     assert (ran.stdout, ran.result.left_running) == (b"begun\n", 2)
     effects = await trial.effects()
-    lines = _command_lines()
     assert effects == ()
-    assert b"sleep\x00301.5\x00" not in lines
+    assert b"sleep\x00301.5\x00" not in _command_lines()
     await trial.close()
 
 
@@ -464,3 +463,15 @@ async def test_closing_while_the_next_view_is_being_made_leaves_no_layer(tmp_pat
             await trial.close()
             await asyncio.sleep(patience)
         assert [*(tmp_path / "state" / "sandbox" / "layers").iterdir()] == []
+
+
+async def test_a_view_has_the_image_of_the_session_which_is_chosen_once(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    (tmp_path / "project").mkdir()
+    async with opened(tmp_path / "project", tmp_path / "state") as sandbox:
+        await run(sandbox, "true")
+        monkeypatch.delattr("codeagent.sandbox.launch.choose_image")
+        _, trial = await try_out(sandbox, "true")
+        assert trial.result.exit_code == 0
+        await trial.close()
