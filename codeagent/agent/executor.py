@@ -195,6 +195,9 @@ class Executor:
         keeps it from starting."""
         token.raise_if_cancelled()
         await self._admission.sandbox_ready(prepared.tool, token)
+        sandbox = self._environment.sandbox
+        if sandbox is not None and (permit.tried or self._permissions.tries_for_plan(prepared)):
+            await token.guard(sandbox.prepare_trials())
         await self._refuse_outdated(prepared, permit, token)
         if prepared.tool.effect != "nothing":
             await self._emitter.sync()

@@ -17,6 +17,7 @@ from codeagent.core.hosts import NETWORK_MEANS
 from codeagent.core.notices import ModeChanged, NetworkChanged, TextRead
 from codeagent.core.policy import (
     ApprovalKey,
+    Decision,
     Effect,
     Mode,
     NetworkLevel,
@@ -261,11 +262,31 @@ class Permissions:
             tool, replace(key, sensitive=key.sensitive or reason), "prompt", "files"
         )
 
-    def would_allow(self, rule: Rule, call: PreparedCall) -> bool:
-        """Whether the call would run without a question if the rule were in force."""
-        with_it = replace(self.policy.adding(rule), mode="ask")
-        verdict = with_it.check(call.tool.name, call.key, "prompt", call.tool.effect)
-        return verdict.permission == "auto"
+    async def learn(
+        self,
+        decision: Decision,
+        tool: str,
+        key: ApprovalKey,
+        effect: Effect,
+        known: int | None = None,
+    ) -> str | None:
+        """Add the rule of an answer; return why it cannot be added, or does not allow all of the
+        call, as a phrase.
+
+        `known`: how much the model had read when the card was shown; an agent beside this one may
+        have read more since.
+        """
+        try:
+            rule = self.parse(decision.rule, keep=decision.keep)
+            with_it = replace(self.policy.adding(rule), mode="ask")
+            if with_it.check(tool, key, "prompt", effect).permission != "auto":
+                return (
+                    f"{rule} does not allow all of this call; answer it once, or write another rule"
+                )
+            await self.add(rule, known)
+        except ConfigError as error:
+            return str(error)
+        return None
 
     def parse(self, text: str, *, keep: bool) -> Rule:
         """The allowing rule that the user wrote. Raises ConfigError if it is not a rule, or too

@@ -411,7 +411,12 @@ def _policy(settings: Settings, kept: KeptRulesFile | None, history: History, te
     network = settings.network_after(history.hosts.network)
     rules = (*parse_rules(settings.rules), *(() if kept is None else kept.load(tell)))
     return Policy(
-        settings.mode, rules, settings.read_only_commands == "ask", network, history.hosts.heard
+        settings.mode,
+        rules,
+        ask_reads=settings.read_only_commands == "ask",
+        ask_ignored=settings.sandbox.ignored_files == "ask",
+        network=network,
+        heard=history.hosts.heard,
     )
 
 

@@ -161,6 +161,7 @@ class DockerSandbox:
         """See the port."""
         self.untried = await self._views().impossible()
         self.tried_read_only = self._views().read_only
+        await self._views().ready()
 
     def _views(self) -> "Trials":
         if self._trials is None:

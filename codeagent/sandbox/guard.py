@@ -297,7 +297,8 @@ class Container:
         if self.layer is not None:
             from codeagent.sandbox.layers import remove_layer  # only for views
 
-            remove_layer(self.layer)
+            with suppress(OSError):  # the next start removes it
+                remove_layer(self.layer)
 
 
 class ContainerGuard:

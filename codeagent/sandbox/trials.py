@@ -20,7 +20,6 @@ from codeagent.core.sandbox import CHECK, Command, CommandResult, OnOutput
 from codeagent.sandbox.container import SessionContainer
 from codeagent.sandbox.engine import labels
 from codeagent.sandbox.guard import SessionResources
-from codeagent.sandbox.image import choose_image
 from codeagent.sandbox.layers import Layer, remove_layer, spent
 from codeagent.sandbox.profile import HOME, KEEPER, Bind, ContainerSpec, create_arguments
 from codeagent.sandbox.spec import SandboxSpec, View
@@ -136,6 +135,11 @@ class Trials:
         if self._testing is None:
             self._testing = started(self._tested())
         return await asyncio.shield(self._testing)
+
+    async def ready(self) -> None:
+        """Wait until a command can begin at once, if one can be tried out. Raises nothing."""
+        if self._next is not None:
+            await asyncio.wait({self._next})
 
     async def run(self, command: Command, on_output: OnOutput) -> TriedCommand:
         """Run a command as `Sandbox.run` does, in a view. Raises as that does."""
@@ -259,10 +263,10 @@ def remove_spent(spec: SandboxSpec, resources: SessionResources) -> None:
     """Remove what is left of layers and belongs to the engine, in a container that sees nothing
     else. Blocks; raises SandboxError."""
     folder = spent(spec.state_dir)
-    if not (names := [*folder.glob("*")][:_MOST_SPENT]):
+    names = [*folder.glob("*")][:_MOST_SPENT]
+    if not names or (image := resources.image) is None:
         return
     _, engine = resources.opened()
-    image = choose_image(engine, spec, lambda _: None)
     own = ContainerSpec(
         image=image.reference,
         root="/",

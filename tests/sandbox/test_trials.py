@@ -392,7 +392,8 @@ async def test_folders_that_are_very_deep_land_or_are_refused_and_removed(
 
 async def test_what_a_command_leaves_running_ends_with_its_view(tried: DockerSandbox) -> None:
     ran, trial = await try_out(tried, "(sleep 301.5; echo late > late) & echo begun")
-    assert (ran.stdout, ran.result.left_running) == (b"begun\n", 2)
+    assert ran.stdout == b"begun\n"
+    assert ran.result.left_running in (1, 2)  # the shell may not have started the program yet
     effects = await trial.effects()
     assert effects == ()
     assert b"sleep\x00301.5\x00" not in _command_lines()
