@@ -140,28 +140,28 @@ def _start(
             labels(spec.session, instance, str(root.path)),
         )
         container_id, stdin = engine.run(arguments, unwanted)
-    outside = resources.repository
-    return Container(
-        container_id=container_id,
-        stdin=stdin,
-        processes=process_list(engine, container_id),
-        image=image.reference,
-        image_origin=image.origin,
-        protected=contents.protected,
-        secrets=contents.hidden,
-        mounts=outside.mounts + contents.cache.mounts,
-        told=(*outside.warnings, *filter(None, (spec.image.note, image.note))),
-        warnings=contents.warnings,
-        path=contents.path,
-        git_view=contents.view,
-        user=work.user,
-        layer=layer,
-    )
+        outside = resources.repository
+        return Container(
+            container_id=container_id,
+            stdin=stdin,
+            processes=process_list(engine, container_id),
+            image=image.reference,
+            image_origin=image.origin,
+            protected=contents.protected,
+            secrets=contents.hidden,
+            mounts=outside.mounts + contents.cache.mounts,
+            told=(*outside.warnings, *filter(None, (spec.image.note, image.note))),
+            warnings=contents.warnings,
+            path=contents.path,
+            git_view=contents.view,
+            user=work.user,
+            layer=layer,
+        )
 
 
 @contextmanager
 def _layer(spec: SandboxSpec, root: PinnedRoot) -> "Iterator[Layer | None]":
-    """Make the layer of a view, and remove it if the block fails; None without a view."""
+    """Make the layer of a view, and remove it if the block fails; None if there is none."""
     if spec.view is None or not spec.view.layered:
         yield None
         return

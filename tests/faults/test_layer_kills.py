@@ -1,19 +1,23 @@
 """Whenever the process dies, the workspace is as before a command was taken or as after, and no
 layer is left behind."""
 
+import asyncio
 import json
 import os
 import subprocess
 import sys
 import tempfile
+import threading
 from collections.abc import Callable, Iterator
 from contextlib import closing
 from pathlib import Path
 
 import pytest
 
+from codeagent.sandbox import layers
 from codeagent.sandbox.layers import new_layer, remove_layer
 from codeagent.sandbox.mounts import PinnedRoot
+from codeagent.sandbox.tasks import finish_left
 from tests.effort import SEED, times
 
 KILLS = times(50)
@@ -43,6 +47,25 @@ def test_after_kill_9_between_any_two_calls_the_workspace_is_whole_and_no_layer_
     assert done.returncode == 0, f"seed {SEED}: {done.stderr}"
     assert json.loads(done.stdout)["kills"] == KILLS
     tried(KILLS)
+
+
+async def test_what_was_begun_is_finished_also_if_the_session_ends_at_once(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    begun, go = threading.Event(), threading.Event()
+
+    def finish(state_dir: Path, root: Path) -> tuple[str, ...]:
+        begun.set()
+        go.wait()
+        return ("finished",)
+
+    monkeypatch.setattr(layers, "finish_landings", finish)
+    (tmp_path / "sandbox" / "layers").mkdir(parents=True)
+    task = asyncio.create_task(finish_left(tmp_path, tmp_path))
+    await asyncio.to_thread(begun.wait)
+    task.cancel()
+    go.set()
+    assert await task == ("finished",)
 
 
 def test_a_layer_is_removed_however_deep_and_closed_its_folders_are(

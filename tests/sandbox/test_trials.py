@@ -8,7 +8,7 @@ import shutil
 import stat
 import subprocess
 from collections.abc import AsyncIterator
-from contextlib import closing, suppress
+from contextlib import ExitStack, closing, suppress
 from pathlib import Path
 from random import Random
 
@@ -16,7 +16,7 @@ import pytest
 import pytest_asyncio
 
 from codeagent.changes.layers import TooMuch
-from codeagent.core.errors import ContentChanged
+from codeagent.core.errors import ContentChanged, WorkspaceError
 from codeagent.core.sandbox import Command, Trial
 from codeagent.sandbox.docker_sandbox import DockerSandbox
 from codeagent.workspace.checkpoints import GitCheckpoints
@@ -309,6 +309,46 @@ async def test_what_is_hidden_from_commands_is_hidden_in_a_view_made_before_and_
     assert (root / ".env").read_text() == (root / "deploy/.env").read_text() == "KEY=canary"
 
 
+@pytest.mark.parametrize("late", [False, True], ids=["before", "after the view was made"])
+async def test_what_is_mounted_in_the_workspace_stays_as_it_is(
+    tmp_path: Path, *, late: bool
+) -> None:
+    place = tmp_path / "project" / "nested"
+    place.mkdir(parents=True)
+    mount = ["mount", "-t", "tmpfs", "codeagent-test", place]
+    with ExitStack() as mounted:
+
+        def begin() -> None:
+            done = subprocess.run(mount, capture_output=True, check=False)
+            if done.returncode:
+                pytest.skip("only root may mount")
+            mounted.callback(subprocess.run, ["umount", "-l", place], check=True)
+            (place / "kept").write_text("kept")
+
+        if not late:
+            begin()
+        async with opened(tmp_path / "project", tmp_path / "state") as sandbox:
+            _, trial = await try_out(sandbox, "true")
+            await trial.close()
+            if late:
+                assert sandbox._trials is not None and sandbox._trials._next is not None
+                await sandbox._trials._next
+                begin()
+            write = "echo x > nested/new; echo x > nested/kept; rm -rf nested; echo y > beside"
+            _, trial = await try_out(sandbox, write)
+            effects = await trial.effects()
+            if late:
+                with pytest.raises((WorkspaceError, OSError)):
+                    await trial.land(effects)
+            else:
+                assert [each.path for each in effects] == ["beside"]
+                await trial.land(effects)
+            await trial.close()
+        assert [each.name for each in place.iterdir()] == ["kept"]
+        assert (place / "kept").read_text() == "kept"
+        assert (place.parent / "beside").exists() is not late
+
+
 async def test_links_that_lead_out_land_as_links_and_are_never_followed(
     tried: DockerSandbox, tmp_path: Path
 ) -> None:
@@ -416,17 +456,14 @@ async def test_nothing_of_a_view_is_left_when_it_is_closed(tried: DockerSandbox)
     assert len({*layers.iterdir()} & before) == len(before) - 1
 
 
-async def test_a_view_that_is_being_made_when_the_sandbox_closes_leaves_no_layer(
-    tmp_path: Path,
-) -> None:
+async def test_closing_while_the_next_view_is_being_made_leaves_no_layer(tmp_path: Path) -> None:
     (tmp_path / "project").mkdir()
-    layers = tmp_path / "state" / "sandbox" / "layers"
-    async with opened(tmp_path / "project", tmp_path / "state") as sandbox:
-        _, trial = await try_out(sandbox, "true")
-        await trial.close()
-        while not [*layers.iterdir()]:  # noqa: ASYNC110  # the file system raises no event
-            await asyncio.sleep(0)
-    assert [*layers.iterdir()] == []
+    for patience in (0.0, 0.05, 0.2, 0.4):
+        async with opened(tmp_path / "project", tmp_path / "state") as sandbox:
+            _, trial = await try_out(sandbox, "echo x > made")
+            await trial.close()
+            await asyncio.sleep(patience)
+        assert [*(tmp_path / "state" / "sandbox" / "layers").iterdir()] == []
 
 
 async def test_a_view_has_the_image_of_the_session_which_is_chosen_once(
