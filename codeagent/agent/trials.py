@@ -25,7 +25,7 @@ from codeagent.core.checkpoints import Node
 from codeagent.core.dataclass import dataclass
 from codeagent.core.display import DiffBlock, TerminalBlock, TextBlock
 from codeagent.core.effects import Effect
-from codeagent.core.errors import ContentChanged, RunCancelled, WorkspaceError
+from codeagent.core.errors import ContentChanged, PartlyChanged, RunCancelled, WorkspaceError
 from codeagent.core.policy import EFFECTS, ApprovalKey, Decision, Verdict
 from codeagent.core.ports import Workspace
 from codeagent.core.sandbox import Command, CommandResult, OnOutput, Sandbox, Trial
@@ -171,6 +171,8 @@ class _Review:
         except (RunCancelled, asyncio.CancelledError):
             result = replace(result, exit_code=None, stopped=True)
             why = ""
+        except PartlyChanged as error:
+            return _noted(result, on_one_line(str(error)))
         except TooMuch as error:
             why = f": {error}; {_IN_PLACE}"
         except (OSError, WorkspaceError, Failed) as error:

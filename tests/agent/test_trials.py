@@ -14,6 +14,7 @@ from codeagent.core.changes import Change
 from codeagent.core.checkpoints import Node
 from codeagent.core.display import DiffBlock
 from codeagent.core.effects import Effect
+from codeagent.core.errors import PartlyChanged
 from codeagent.core.events import KnownEvent, ToolResultAdded, ToolStarted
 from codeagent.core.messages import text_of
 from codeagent.core.policy import Decision, Mode, Policy, Rule
@@ -494,6 +495,18 @@ async def test_more_than_can_be_looked_through_is_thrown_away_and_said(
     events, results = await played(repository.scene("src/a=new src/b=new"))
     assert (cards(events), repository.files) == ([], before)
     assert "nothing that it changed was taken: it changed more than 1 files" in results[0]
+
+
+async def test_what_landed_halfway_is_told_as_such(
+    repository: Repository, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    async def land(*_: object) -> None:
+        raise PartlyChanged("src/a is full; and it could not be taken back: disk full")
+
+    monkeypatch.setattr(Tried, "land", land)
+    _, results = await played(repository.scene("src/a=new"), Decision("once"))
+    assert "[src/a is full; and it could not be taken back: disk full]" in results[0]
+    assert "nothing that it changed" not in results[0]
 
 
 async def test_a_rule_for_its_like_holds_for_the_next_command(repository: Repository) -> None:
