@@ -115,6 +115,10 @@ class ShownEffect:
     hunks: int
 
     @property
+    def is_folder(self) -> bool:
+        return self.listed.path.endswith("/")
+
+    @property
     def by_hunk(self) -> bool:
         """Whether a part of it can be taken."""
         return self.change is not None and is_by_hunk(self.change)

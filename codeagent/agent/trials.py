@@ -34,6 +34,7 @@ from codeagent.core.tool import Failed, Preview
 
 _MOST_QUESTIONS = 3
 """How often the user is asked about the same command because the workspace keeps changing."""
+_NONE_TAKEN = "none of it was taken"
 _PLANNED = "plan mode changes nothing"
 _THROWN_AWAY = "Nothing that it changed was taken, the workspace is as before"
 _BASH = "bash"
@@ -105,7 +106,8 @@ class _Found:
             for side in ("added", "removed")
         )
         lines = f" +{added} −{removed}" if added or removed else ""
-        return f"changed {count(len(self.shown), 'file')}{lines}"
+        kind = "folder" if all(each.is_folder for each in self.shown) else "file"
+        return f"changed {count(len(self.shown), kind)}{lines}"
 
     def lines(self, out: Sequence[ShownEffect] = ()) -> list[str]:
         """Return a line for each thing that it changed, but not for those in `out`."""
@@ -200,14 +202,16 @@ class _Review:
         else:
             allowed = verdict.permission == "auto"
             decision = Decision("once" if allowed else "deny", verdict.reason, verdict.source)
+        left, parts = set[str](), list[Change[Node]]()
+        if decision.hunks is not None:
+            left, parts = taken_by_hunk(found.shown, decision.hunks)
+        if left.issuperset(found.paths) and found.paths:
+            decision = replace(decision, answer="deny", reason=_NONE_TAKEN, hunks=None)
         if decision.answer == "deny":
             why = in_words(decision)
             said = f"{why}. {_THROWN_AWAY}: {', '.join(found.lines())}"
             result = _noted(result, said, *found.never)
             return result if self._asks.only_shown else replace(result, denied=why)
-        left, parts = set[str](), list[Change[Node]]()
-        if decision.hunks is not None:
-            left, parts = taken_by_hunk(found.shown, decision.hunks)
         for part in parts:
             await self._trial.replace(part)
         self._asks.token.raise_if_cancelled()

@@ -363,9 +363,8 @@ class DockerSandbox:
         return self._egress, self._programs
 
     def _make(self, spec: SandboxSpec) -> SessionContainer:
-        return SessionContainer(
-            spec, self._resources, self._instance, self._freeze_lock, self._tell
-        )
+        def tell(text: str) -> None:
+            if spec.view is None:  # views are mostly made while nobody waits for them
+                self._on_progress(text)
 
-    def _tell(self, text: str) -> None:
-        self._on_progress(text)
+        return SessionContainer(spec, self._resources, self._instance, self._freeze_lock, tell)

@@ -393,6 +393,22 @@ async def test_every_command_of_an_answer_has_a_card_of_its_own(repository: Repo
     assert (repository.files["src/a"], repository.files["src/b"]) == ("new\n", BEFORE["src/b"])
 
 
+async def test_leaving_every_hunk_out_is_a_no(repository: Repository) -> None:
+    before = repository.files
+    no = Decision("once", hunks=(False, False))
+    events, results = await played(repository.scene("src/a=new src/b=new"), no)
+    assert repository.files == before
+    assert "the user said no: none of it was taken" in results[0]
+    error = of(events, ToolResultAdded)[0].error
+    assert error is not None and error.kind == "denied"
+
+
+async def test_new_folders_are_counted_as_folders(repository: Repository) -> None:
+    repository.sandbox.also = lambda upper: (upper / "made/inside").mkdir(parents=True)
+    events, _ = await played(repository.scene("exit=0"), Decision("once"))
+    assert cards(events)[0].target == "`exit=0` changed 1 folder"
+
+
 async def test_what_is_no_text_is_shown_in_words_and_taken_whole_or_left_out(
     repository: Repository,
 ) -> None:
