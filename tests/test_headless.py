@@ -284,7 +284,7 @@ async def test_what_a_command_changed_is_said_and_is_an_event_of_the_jsonl() -> 
         content=(),
         is_error=False,
         executed=True,
-        details={"exit_code": 0, "changed": 0},
+        details={"exit_code": 0, "files_changed": 0},
     )
     log.end()
     _, text = await play(log.events)

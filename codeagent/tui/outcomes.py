@@ -70,7 +70,7 @@ def note_of(result: ToolResultAdded) -> str:
     details = result.details
     exit_code = details.get("exit_code")
     if isinstance(exit_code, int) and (exit_code != 0 or not result.is_error):
-        return f"exit {exit_code}{_changed(details.get('changed'))}"
+        return f"exit {exit_code}{_changed(details.get('files_changed'))}"
     if result.is_error:
         return ""
     match result.name, details.get("matches"), details.get("files"):

@@ -230,7 +230,7 @@ async def test_a_no_leaves_no_trace_and_the_model_is_told_what_was_not_taken(
     ]
     (result,) = of(events, ToolResultAdded)
     assert (result.executed, result.error.kind) == (True, "denied")
-    assert "changed" not in result.details
+    assert "files_changed" not in result.details
     assert repository.files == before
 
 
@@ -341,7 +341,7 @@ async def test_a_command_that_changed_nothing_says_so_in_its_details(
 ) -> None:
     commands = ("exit=0", "src/a=new", "build/x=1 build/y=1")
     events, _ = await played(repository.scene(*commands), Decision("once"))
-    changed = [result.details["changed"] for result in of(events, ToolResultAdded)]
+    changed = [result.details["files_changed"] for result in of(events, ToolResultAdded)]
     assert changed == [0, 1, 2]
 
 
