@@ -452,7 +452,7 @@ class SessionContainer:
     def _notices(self, call: _RunningCall) -> tuple[str, ...]:
         """Return what happened around the command; what it planted is moved away first."""
         assert call.container is not None
-        if self._spec.read_only:
+        if self._spec.access != "writable":  # nothing can be planted; what appeared is the user's
             return tuple(call.notices)
         return (*call.notices, *self._guard.quarantined(call.container))
 

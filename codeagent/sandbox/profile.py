@@ -87,7 +87,7 @@ class MountedView:
     beside: str
     """Id of the container whose loopback is shared."""
     scratch: tuple[str, str]
-    """The volumes with that container's `/tmp` and home directory."""
+    """The volumes with that container's `/tmp` and home directory; empty for its own."""
 
 
 @dataclass(frozen=True)

@@ -45,7 +45,7 @@ class View:
     container_id: str
     """The session's container, whose loopback it shares."""
     scratch: tuple[str, str]
-    """The volumes with that container's `/tmp` and home directory."""
+    """The volumes with that container's `/tmp` and home directory; empty for its own."""
     layered: bool = True
     """Whether there is a layer for changes; else the workspace is read-only."""
 

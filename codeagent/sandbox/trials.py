@@ -122,6 +122,8 @@ class Trials:
         self._session = session
         self._written = (spec.state_dir, *written)
         self._next: asyncio.Task[_Prepared] | None = None
+        self._taking = asyncio.Lock()
+        """Held while a command waits for its container: no two commands get the same one."""
         self._used: list[_Prepared] = []
         """Those in which a command runs."""
         self._testing: asyncio.Task[str] | None = None
@@ -162,8 +164,10 @@ class Trials:
         return TriedCommand(result, began_ns, layer, self._resources)
 
     def _prepare(self) -> None:
-        """Make the next container, beside whatever happens meanwhile."""
-        if self._next is None and not self._resources.shut:
+        """Make the next container, beside whatever happens meanwhile; again if that had failed."""
+        made = self._next
+        failed = made is not None and made.done() and (made.cancelled() or made.exception())
+        if (made is None or failed) and not self._resources.shut:
             self._next = started(self._prepared())
 
     async def close(self) -> None:
@@ -184,28 +188,28 @@ class Trials:
             await self._drop(await following)
 
     async def _take(self) -> _Prepared:
-        self._prepare()
-        following = self._next
-        if following is None:
-            raise SandboxUnavailable("the sandbox is closed", "start codeagent again")
-        try:
-            prepared = await asyncio.shield(following)
-        finally:
-            self._next = None if following.done() else self._next
-        if prepared.beside == await self._session.id():
-            return prepared
-        await run_to_end(self._drop(prepared))
-        return await self._take()
+        async with self._taking:
+            while True:
+                self._prepare()
+                following = self._next
+                if following is None:
+                    raise SandboxUnavailable("the sandbox is closed", "start codeagent again")
+                try:
+                    prepared = await asyncio.shield(following)
+                finally:
+                    self._next = None if following.done() else self._next
+                fits = False
+                try:
+                    fits = prepared.beside == await self._session.id()
+                finally:
+                    if not fits:
+                        await run_to_end(self._drop(prepared))
+                if fits:
+                    return prepared
 
     async def _prepared(self) -> _Prepared:
         beside = await self._session.id()
-        engine = self._resources.opened()[1]
-        volumes = await in_thread(partial(engine.volumes_of, beside))
-        if not volumes.keys() >= {"/tmp", HOME}:
-            raise SandboxUnavailable(
-                "this engine cannot share /tmp between containers", "use Docker"
-            )
-        view = View(beside, (volumes["/tmp"], volumes[HOME]), layered=not self.read_only)
+        view = View(beside, await self._scratch(beside), layered=not self.read_only)
         spec = replace(self._spec, access=view, per_command=False)
         prepared = _Prepared(self._make(spec), beside)
         try:
@@ -214,6 +218,16 @@ class Trials:
             await run_to_end(self._drop(prepared))
             raise
         return prepared
+
+    async def _scratch(self, beside: str) -> tuple[str, str]:
+        """Return the volumes that a view shares, see `View.scratch`. Raises SandboxUnavailable."""
+        engine = self._resources.opened()[1]
+        volumes = await in_thread(partial(engine.volumes_of, beside))
+        if not volumes.keys() >= {"/tmp", HOME}:
+            raise SandboxUnavailable(
+                "this engine cannot share /tmp between containers", "use Docker"
+            )
+        return ("", "") if self._spec.per_command else (volumes["/tmp"], volumes[HOME])
 
     async def _tested(self) -> str:
         """Find out what a view can be; return what was wrong with each, empty if one can be

@@ -218,6 +218,56 @@ async def test_scratch_and_loopback_are_those_of_the_session(tried: DockerSandbo
     assert (await run(tried, "cat /tmp/back; pkill -f http.server")).stdout == b"back\n"
 
 
+async def test_commands_that_begin_at_once_have_a_view_each(tried: DockerSandbox) -> None:
+    _, before = await try_out(tried, "true")  # the next view is only being made
+    await before.close()
+    found = await asyncio.gather(*(try_out(tried, f"echo x > {name}") for name in "abc"))
+    for name, (_, trial) in zip("abc", found, strict=True):
+        assert [each.path for each in await trial.effects()] == [name]
+        await trial.close()
+
+
+async def test_a_repository_that_the_user_makes_while_a_command_is_tried_out_stays(
+    tried: DockerSandbox,
+) -> None:
+    root = root_of(tried)
+
+    async def made(stream: object, data: bytes) -> None:
+        (root / ".git").mkdir()
+
+    trial = await tried.try_out(Command("echo runs", "call"), made)
+    await trial.close()
+    assert (root / ".git").exists() and trial.result.notices == ()
+
+
+async def test_a_view_that_could_not_be_made_in_advance_is_made_again(
+    tried: DockerSandbox, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    _, trial = await try_out(tried, "true")
+    await trial.close()
+    await tried.prepare_trials()
+    with monkeypatch.context() as broken:
+        broken.setattr("codeagent.sandbox.container.launch", lambda *given, **more: 1 / 0)
+        _, trial = await try_out(tried, "true")
+        await trial.close()
+        await tried.prepare_trials()
+    ran, trial = await try_out(tried, "echo ran")
+    await trial.close()
+    assert ran.stdout == b"ran\n"
+
+
+async def test_commands_that_get_a_container_each_share_no_scratch_in_views(tmp_path: Path) -> None:
+    (tmp_path / "project").mkdir()
+    async with opened(tmp_path / "project", tmp_path / "state", per_command=True) as sandbox:
+        await sandbox.prepare_trials()
+        _, trial = await try_out(sandbox, "echo left > /tmp/x; echo left > ~/x")
+        await trial.close()
+        ran, trial = await try_out(sandbox, "ls /tmp ~")
+        await trial.close()
+        assert b"x\n" not in ran.stdout
+        assert b"x\n" not in (await run(sandbox, "ls /tmp ~")).stdout
+
+
 async def test_what_is_protected_or_masked_is_so_in_a_view(tried: DockerSandbox) -> None:
     make_repository(root_of(tried) / "inner")
     (root_of(tried) / ".env").write_text("KEY=canary")
