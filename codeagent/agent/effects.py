@@ -80,11 +80,17 @@ class EffectGroups:
 
     @property
     def shown(self) -> tuple[Effect, ...]:
-        """Return what is asked about, without the folders that something in it says already."""
+        """Return what is asked about, what matters most first, without folders that are new or gone
+        and of which something in it says so already."""
         said = {folder for effect in self.asked for folder in _folders_of(effect.path)}
-        return tuple(
-            effect for effect in self.asked if effect.path not in said or not _is_folder(effect)
-        )
+        shown = [
+            effect
+            for effect in self.asked
+            if effect.path not in said
+            or not _is_folder(effect)
+            or None not in (effect.before, effect.after)
+        ]
+        return tuple(sorted(shown, key=lambda effect: not _matters(effect)))
 
 
 def _is_folder(effect: Effect) -> bool:
@@ -109,7 +115,8 @@ class ShownEffect:
     listed: ListedEffect
     paths: tuple[str, ...]
     change: Change[Node] | None
-    """None if its contents were not read, or it was renamed."""
+    """None if its contents were not read, it was renamed, or it has several names: a part that is
+    taken of one would be taken of all."""
     block: DiffBlock
     """The change of a text, or else two lines that say what was there and what is."""
     hunks: int
@@ -167,6 +174,8 @@ def _shown(effect: Effect, change: Change[Node] | None, source: Effect | None) -
         added=added,
         removed=removed,
     )
+    if effect.after is not None and effect.after.links > 1:
+        change = None
     return ShownEffect(listed, (effect.path,), change, block, len(hunks) or 1)
 
 

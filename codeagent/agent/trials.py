@@ -3,6 +3,7 @@ the user."""
 
 import asyncio
 from collections.abc import Sequence
+from contextlib import suppress
 from dataclasses import replace
 
 from codeagent.agent.approvals import Approvals, in_words
@@ -31,6 +32,7 @@ from codeagent.core.ports import Workspace
 from codeagent.core.sandbox import Command, CommandResult, OnOutput, Sandbox, Trial
 from codeagent.core.sanitize import on_one_line, one_line, spelled
 from codeagent.core.tool import Failed, Preview
+from codeagent.sandbox.tasks import run_to_end
 
 _MOST_QUESTIONS = 3
 """How often the user is asked about the same command because the workspace keeps changing."""
@@ -70,7 +72,8 @@ class TryingSandbox:
                 return await _tried_read_only(self, command, trial.result, on_output)
             return await _Review(self, command, trial).settle()
         finally:
-            await asyncio.shield(trial.close())
+            with suppress(OSError):  # the next session removes what is left
+                await run_to_end(trial.close())
 
 
 @dataclass(frozen=True)
@@ -307,15 +310,18 @@ async def _tried_read_only(
     reason = f"it failed in a read-only view: exit code {result.exit_code}"
     target = on_one_line(command.text)
     shown = TerminalBlock(command=command.text, exit_code=result.exit_code)
+    decision = Decision("edit")
     try:
-        decision = await asks.approvals.ask(
-            asks.call_id,
-            _BASH,
-            Preview(target, (shown,)),
-            reason,
-            asks.token,
-            binding=fingerprint(_BASH, {}, command.text),
-        )
+        while decision.answer == "edit":  # what would run then was never tried out
+            decision = await asks.approvals.ask(
+                asks.call_id,
+                _BASH,
+                Preview(target, (shown,)),
+                reason,
+                asks.token,
+                binding=fingerprint(_BASH, {}, command.text),
+            )
+        asks.token.raise_if_cancelled()
     except (RunCancelled, asyncio.CancelledError):
         return _noted(replace(result, exit_code=None, stopped=True), reason)
     if decision.answer == "deny":
