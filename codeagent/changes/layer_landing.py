@@ -168,6 +168,12 @@ class LayerLanding:
                     _check(step, now)
                     if step.before is not None and not step.before.is_untouched(now):
                         raise _changed(step)
+        coming = [step for step in steps if step.kind == "rename" and step.after is not None]
+        with closing_fd(open_folder(self._folder)) as layer:
+            for step in coming:
+                with _parent_of(step.beside, layer) as (parent, name):
+                    if step.after is None or not step.after.is_untouched(look(parent, name)):
+                        raise _changed(step)
         if self._apart:
             self._write("back", ())
             steps = self._copied(steps)
@@ -177,8 +183,6 @@ class LayerLanding:
         for step in steps:
             if step.kind == "rename" and step.after is not None:
                 with self._beside(step) as (parent, name):
-                    if not step.after.is_still(look(parent, name)):
-                        raise _changed(step)
                     _make_ready(parent, name, flush=not at_once)
         if at_once:
             sync_file_system(self._root)

@@ -15,10 +15,11 @@ from codeagent.core.changes import Change
 from codeagent.core.checkpoints import Node
 from codeagent.core.dataclass import dataclass
 from codeagent.core.effects import Effect, LayerEntry
-from codeagent.core.errors import SandboxError, SandboxUnavailable
+from codeagent.core.errors import SandboxError, SandboxLost, SandboxUnavailable
 from codeagent.core.sandbox import CHECK, Command, CommandResult, OnOutput
 from codeagent.sandbox.container import SessionContainer
 from codeagent.sandbox.engine import labels
+from codeagent.sandbox.exec_stream import lost
 from codeagent.sandbox.guard import SessionResources
 from codeagent.sandbox.layers import Layer, remove_layer, spent
 from codeagent.sandbox.profile import HOME, KEEPER, Bind, ContainerSpec, create_arguments
@@ -156,7 +157,9 @@ class Trials:
             raise
         finally:
             self._used.remove(prepared)
-        await run_to_end(prepared.container.close())
+        if not await run_to_end(prepared.container.close()):
+            await run_to_end(self._drop(prepared))
+            raise SandboxLost(lost("its container could not be removed, so nothing is taken"))
         self._prepare()
         for given_up in layers[:-1]:
             await in_thread(partial(remove_layer, given_up))

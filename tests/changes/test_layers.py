@@ -472,3 +472,16 @@ def _seen(tree: Tree) -> dict[str, str | None]:
     with tempfile.TemporaryDirectory() as folder:
         make_tree(Path(folder), tree)
         return tree_of(Path(folder))
+
+
+def test_a_file_of_the_layer_that_changed_since_it_was_shown_does_not_land(tmp_path: Path) -> None:
+    view = Layered.make(tmp_path, {"a": "old\n"})
+    view.becomes({"a": "seen\n"})
+    effects = view.effects()
+    place = view.upper / "a"
+    times = place.stat()
+    place.write_text("sly!\n")
+    os.utime(place, ns=(times.st_atime_ns, times.st_mtime_ns))
+    with pytest.raises(ContentChanged):
+        view.land(effects=effects)
+    assert tree_of(view.root) == {"a": "old\n"}

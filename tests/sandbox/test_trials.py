@@ -16,8 +16,9 @@ import pytest
 import pytest_asyncio
 
 from codeagent.changes.layers import TooMuch
-from codeagent.core.errors import ContentChanged, WorkspaceError
+from codeagent.core.errors import ContentChanged, SandboxLost, WorkspaceError
 from codeagent.core.sandbox import Command, Trial
+from codeagent.sandbox.container import SessionContainer
 from codeagent.sandbox.docker_sandbox import DockerSandbox
 from codeagent.workspace.checkpoints import GitCheckpoints
 from tests.effort import chance, times
@@ -526,3 +527,18 @@ async def test_a_view_has_the_image_of_the_session_which_is_chosen_once(
         _, trial = await try_out(sandbox, "true")
         assert trial.result.exit_code == 0
         await trial.close()
+
+
+async def test_nothing_is_taken_if_it_is_unknown_whether_the_container_has_ended(
+    tried: DockerSandbox, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    close = SessionContainer.close
+
+    async def unsure(container: SessionContainer) -> bool:
+        await close(container)
+        return False
+
+    monkeypatch.setattr(SessionContainer, "close", unsure)
+    with pytest.raises(SandboxLost):
+        await try_out(tried, "echo x > a")
+    assert not [*root_of(tried).iterdir()]
