@@ -27,11 +27,13 @@ from codeagent.core.dataclass import dataclass
 from codeagent.core.display import DiffBlock, TerminalBlock, TextBlock
 from codeagent.core.effects import Effect
 from codeagent.core.errors import ContentChanged, PartlyChanged, RunCancelled, WorkspaceError
+from codeagent.core.patterns import IgnoreRules
 from codeagent.core.policy import EFFECTS, ApprovalKey, Decision, Verdict
 from codeagent.core.ports import Workspace
 from codeagent.core.sandbox import Command, CommandResult, OnOutput, Sandbox, Trial
 from codeagent.core.sanitize import on_one_line, one_line, spelled
 from codeagent.core.tool import Failed, Preview
+from codeagent.sandbox.git_view import tracked
 from codeagent.sandbox.tasks import run_to_end
 
 _MOST_QUESTIONS = 3
@@ -188,9 +190,7 @@ class _Review:
         """Decide about the effects once. Raises ContentChanged if they have to be read again."""
         ask_ignored = self._permissions.policy.ask_ignored
         ignores = None if ask_ignored else self._asks.workspace.ignores()
-        groups = await asyncio.to_thread(
-            EffectGroups.of, effects, self._trial.began_ns, ignores, self._is_named
-        )
+        groups = await asyncio.to_thread(self._grouped, effects, ignores)
         shown = groups.shown
         changes = ChangeSet(await self._trial.changes(shown))
         found = _Found(groups, await asyncio.to_thread(shown_effects, shown, changes.changes))
@@ -223,6 +223,21 @@ class _Review:
         out = [each for each in found.shown if not left.isdisjoint(each.paths)]
         result = replace(result, changed=found.size - len(out))
         return _noted(result, *found.taken(out), *found.never)
+
+    def _grouped(self, effects: Sequence[Effect], rules: IgnoreRules | None) -> EffectGroups:
+        """Group the effects; files that git tracks are asked about, whatever ignores them."""
+        began_ns = self._trial.began_ns
+        groups = EffectGroups.of(effects, began_ns, rules, self._is_named)
+        if not groups.ignored:
+            return groups
+        paths = [each.path for each in groups.unasked if not each.only_times]
+        if not (kept := tracked(self._asks.workspace.root, paths)):
+            return groups
+
+        def named(path: str) -> bool:
+            return path in kept or self._is_named(path)
+
+        return EffectGroups.of(effects, began_ns, rules, named)
 
     def _is_named(self, path: str) -> bool:
         """Whether a rule denies or asks about this path, and not about the tool `edit`."""

@@ -2,6 +2,7 @@
 
 import asyncio
 import shutil
+import subprocess
 import time
 from collections.abc import Callable, Collection, Iterator, Sequence
 from dataclasses import dataclass
@@ -758,3 +759,27 @@ async def test_other_arguments_for_what_failed_in_a_read_only_view_run_nothing(
     events, _ = await played(s, edit, Decision("deny"))
     assert [command.text for command in repository.sandbox.in_place] == []
     assert len(cards(events)) == 2
+
+
+def track(root: Path, path: str) -> None:
+    git = root.parent / "git"  # outside: what is in it is not text
+    init = ["git", "-C", str(root), "init", "-q", "--separate-git-dir", str(git)]
+    subprocess.run(init, check=True)
+    subprocess.run(["git", "-C", str(root), "add", "-f", path], check=True)
+
+
+@for_each(("index", "asked"), [("none", False), ("whole", True), ("broken", True)])
+async def test_files_that_git_tracks_are_asked_about_although_a_rule_ignores_them(
+    repository: Repository, index: str, *, asked: bool
+) -> None:
+    root = repository.workspace.root
+    make_tree(root, {"build/tracked": "old\n", "build/out": "old\n"})
+    if index != "none":
+        track(root, "build/tracked")
+    if index == "broken":
+        (root.parent / "git/index").write_bytes(b"broken")
+    s = repository.scene("build/tracked=new")
+    events, _ = await played(s, *[Decision("deny")] * asked)
+    assert len(cards(events)) == asked
+    if index == "whole":
+        assert not cards((await played(repository.scene("build/out=new")))[0])
