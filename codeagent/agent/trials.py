@@ -21,12 +21,13 @@ from codeagent.changes.keys import paths_key
 from codeagent.changes.layers import TooMuch
 from codeagent.core.approval_events import EffectsFound
 from codeagent.core.cancel import CancelToken
-from codeagent.core.changes import Change
+from codeagent.core.changes import Change, digest
 from codeagent.core.checkpoints import Node
 from codeagent.core.dataclass import dataclass
 from codeagent.core.display import DiffBlock, TerminalBlock, TextBlock
 from codeagent.core.effects import Effect
 from codeagent.core.errors import ContentChanged, PartlyChanged, RunCancelled, WorkspaceError
+from codeagent.core.paths import watched
 from codeagent.core.patterns import IgnoreRules
 from codeagent.core.policy import EFFECTS, ApprovalKey, Decision, Verdict
 from codeagent.core.ports import Workspace
@@ -221,7 +222,12 @@ class _Review:
         never = {effect.path for effect in (*groups.left, *groups.theirs)}
         await self._trial.land(effects, never | left)
         out = [each for each in found.shown if not left.isdisjoint(each.paths)]
-        result = replace(result, changed=found.size - len(out))
+        landed = {
+            spelled(each.path): "" if each.after is None else digest(each.after.data)
+            for each in (*changes.changes, *parts)
+            if watched(each.path) and each.path not in left
+        }
+        result = replace(result, changed=found.size - len(out), landed=landed)
         return _noted(result, *found.taken(out), *found.never)
 
     def _grouped(self, effects: Sequence[Effect], rules: IgnoreRules | None) -> EffectGroups:

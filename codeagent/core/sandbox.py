@@ -57,6 +57,9 @@ class CommandResult:
     """Why nothing was taken of what it changed; empty if something was, or it changed nothing."""
     changed: int | None = None
     """How many files it changed if it was tried out; None if it was not, or nothing was taken."""
+    landed: Mapping[str, str] = field(default_factory=dict)
+    """What was taken of files that run outside: SHA-256 by path, empty for a file that was
+    removed."""
 
 
 @dataclass(frozen=True)
