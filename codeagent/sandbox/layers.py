@@ -89,10 +89,12 @@ def remove_layer(layer: Layer) -> None:
 def finish_landings(state_dir: Path, root: Path) -> tuple[str, ...]:
     """Finish landings in this workspace that processes had begun which have ended, and remove what
     they left; return a line about each."""
-    with _listing(state_dir):
-        left = [
-            Layer(folder) for folder in sorted(_layers(state_dir).glob("*")) if _is_left(folder)
-        ]
+    try:
+        with _listing(state_dir):
+            every = sorted(_layers(state_dir).glob("*"))
+            left = [Layer(folder) for folder in every if _is_left(folder)]
+    except OSError as error:
+        return (f"{_layers(state_dir)} could not be looked through: {error.strerror}",)
     return tuple(line for layer in left for line in _finished(layer, root))
 
 
@@ -106,6 +108,8 @@ def _finished(layer: Layer, root: Path) -> list[str]:
         return said  # another process has just done it
     except OSError as error:
         said.append(f"{layer.folder} could not be removed: {os.strerror(error.errno or 0)}")
+    except (ValueError, TypeError, KeyError) as error:
+        said.append(f"{layer.folder} was kept, as its journal cannot be read: {error}")
     return said
 
 
