@@ -28,13 +28,13 @@ from codeagent.disk.opens import (
     open_file,
     open_folder,
     read_regular,
-    remove_tree,
     rename_new,
     sync_file_system,
     sync_folder,
     syncs_at_once,
 )
 from codeagent.disk.private import replace_private
+from codeagent.disk.trees import remove_tree
 
 StepKind = Literal["rename", "folder"]
 _JOURNAL = "landing.json"
