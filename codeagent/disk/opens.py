@@ -195,11 +195,8 @@ def _error(number: int) -> OSError:
 
 def sync_folder(folder: Path) -> None:
     """Make the names in a folder durable."""
-    fd = os.open(folder, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
-    try:
+    with closing_fd(os.open(folder, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)) as fd:
         os.fsync(fd)
-    finally:
-        os.close(fd)
 
 
 def remove_empty_folders(parent: int, name: str) -> None:

@@ -4,9 +4,12 @@ import json
 from functools import lru_cache
 from hashlib import sha256
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from codeagent.core.dataclass import dataclass
+
+if TYPE_CHECKING:
+    from codeagent.sandbox.spec import View  # only for views
 
 KEEPER = 65533
 """Uid and gid of the container's main process: not those of the work, so that work cannot end
@@ -76,21 +79,6 @@ class Bind:
 
 
 @dataclass(frozen=True)
-class MountedView:
-    """A mount in which changes of a folder go to a layer, in a container beside another one."""
-
-    lower: str
-    layer: str
-    """The folder with `upper`, which gets the changes, and `work`, which is the kernel's; empty if
-    the folder is read-only, and mounted like any other."""
-    target: str
-    beside: str
-    """Id of the container whose loopback is shared."""
-    scratch: tuple[str, str]
-    """The volumes with that container's `/tmp` and home directory."""
-
-
-@dataclass(frozen=True)
 class ContainerSpec:
     """What differs from one container to the next."""
 
@@ -113,9 +101,11 @@ class ContainerSpec:
     the filter itself."""
     user_namespace: str = ""
     """`keep-id`: the user's own uid is the same inside; for Podman without root."""
-    view: MountedView | None = None
-    """What commands see in place of the workspace; None: the workspace itself, and scratch and
-    loopback of their own."""
+    view: "View | None" = None
+    """The view of the workspace that it is; None: it has scratch and loopback of its own."""
+    layer: tuple[str, str] | None = None
+    """The folder that is shown at the root, and one with `upper`, which gets the changes, and
+    `work`, which is the kernel's; None: the root is a bind like any other."""
 
 
 def create_arguments(spec: ContainerSpec, labels: dict[str, str]) -> dict[str, Any]:
@@ -143,7 +133,7 @@ def create_arguments(spec: ContainerSpec, labels: dict[str, str]) -> dict[str, A
         "HostConfig": {
             "AutoRemove": True,
             "Init": True,
-            "NetworkMode": f"container:{spec.view.beside}" if spec.view else "none",
+            "NetworkMode": f"container:{spec.view.container_id}" if spec.view else "none",
             "Privileged": False,
             "CapDrop": ["ALL"],
             "SecurityOpt": [
@@ -154,7 +144,7 @@ def create_arguments(spec: ContainerSpec, labels: dict[str, str]) -> dict[str, A
             "Tmpfs": {**(_memory(spec) if spec.seccomp_file else {}), **devices},
             "Mounts": [
                 *(_mount(bind) for bind in spec.binds),
-                *([_overlay(spec.view, labels)] if spec.view and spec.view.layer else []),
+                *([_overlay(spec.root, spec.layer, labels)] if spec.layer else []),
                 *([] if spec.seccomp_file else _scratch(spec, labels)),
                 *terminals,
             ],
@@ -248,17 +238,13 @@ def _scratch(spec: ContainerSpec, labels: dict[str, str]) -> list[dict[str, Any]
     return mounts
 
 
-def _overlay(view: MountedView, labels: dict[str, str]) -> dict[str, Any]:
+def _overlay(target: str, layer: tuple[str, str], labels: dict[str, str]) -> dict[str, Any]:
     """Return a mount that goes with the container; nothing of the layer is made durable."""
-    folders = {
-        "lowerdir": view.lower,
-        "upperdir": f"{view.layer}/upper",
-        "workdir": f"{view.layer}/work",
-    }
-    options = [*(f"{name}={path}" for name, path in folders.items()), "userxattr", "volatile"]
-    driver = {"type": "overlay", "device": "overlay", "o": ",".join(options)}
+    lower, own = layer
+    options = f"lowerdir={lower},upperdir={own}/upper,workdir={own}/work,userxattr,volatile"
+    driver = {"type": "overlay", "device": "overlay", "o": options}
     volume = _new_volume(driver, labels)
-    return {"Type": "volume", "Target": view.target, "VolumeOptions": volume}
+    return {"Type": "volume", "Target": target, "VolumeOptions": volume}
 
 
 def _new_volume(options: dict[str, str], labels: dict[str, str]) -> dict[str, Any]:

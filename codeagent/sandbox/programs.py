@@ -17,7 +17,7 @@ from codeagent.core.host_programs import SERVER, minimal, new_mark, start_progra
 from codeagent.core.programs import SEARCH_VARIABLES, find_program, why_not_found
 from codeagent.core.sandbox import RunningProgram, StdioProgram
 from codeagent.disk.locks import locked, try_lock
-from codeagent.disk.opens import open_folder
+from codeagent.disk.opens import closing_fd, open_folder
 from codeagent.sandbox.container import SessionContainer
 from codeagent.sandbox.egress.containers import Forwarder
 from codeagent.sandbox.egress.grant import Grant
@@ -393,12 +393,9 @@ class _OwnFolder:
 
 
 def _remove_left(folder: Path) -> None:
-    fd = open_folder(folder)
-    try:
+    with closing_fd(open_folder(folder)) as fd:
         if try_lock(fd):
             shutil.rmtree(folder, ignore_errors=True)
-    finally:
-        os.close(fd)
 
 
 class _MachineProgram(RunningProgram):

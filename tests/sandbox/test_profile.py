@@ -13,11 +13,11 @@ from codeagent.sandbox.profile import (
     KEEPER,
     Bind,
     ContainerSpec,
-    MountedView,
     create_arguments,
     profile_hash,
     seccomp_filter,
 )
+from codeagent.sandbox.spec import View
 
 SPEC = ContainerSpec(
     "image",
@@ -108,7 +108,7 @@ def test_temporary_places_have_a_size_and_no_set_uid() -> None:
 
 def test_a_view_shares_scratch_and_loopback_and_has_a_layer_in_place_of_the_workspace() -> None:
     spec = replace(
-        SPEC, view=MountedView("/w", "/state/layer", "/w", "abc", ("tmp-volume", "home-volume"))
+        SPEC, view=View("abc", ("tmp-volume", "home-volume")), layer=("/w", "/state/layer")
     )
     arguments = create_arguments(spec, {"codeagent": "1"})
     host = arguments["HostConfig"]
