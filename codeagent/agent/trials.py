@@ -212,11 +212,9 @@ class _Review:
             said = f"{why}. {_THROWN_AWAY}: {', '.join(found.lines())}"
             result = _noted(result, said, *found.never)
             return result if self._asks.only_shown else replace(result, denied=why)
-        for part in parts:
-            await self._trial.replace(part)
         self._asks.token.raise_if_cancelled()
         never = {effect.path for effect in (*groups.left, *groups.theirs)}
-        await self._trial.land(effects, never | left)
+        await self._trial.land(effects, never | left, parts)
         out = [each for each in found.shown if not left.isdisjoint(each.paths)]
         result = replace(result, changed=found.size - len(out))
         return _noted(result, *found.taken(out), *found.never)

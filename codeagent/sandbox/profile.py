@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 from codeagent.core.dataclass import dataclass
 
 if TYPE_CHECKING:
-    from codeagent.sandbox.spec import View  # only for views
+    from codeagent.sandbox.spec import SandboxLimits, View
 
 KEEPER = 65533
 """Uid and gid of the container's main process: not those of the work, so that work cannot end
@@ -90,10 +90,7 @@ class ContainerSpec:
     """Of the work, for the home directory; the container itself starts as KEEPER."""
     binds: tuple[Bind, ...]
     path: str
-    memory_bytes: int
-    tmp_bytes: int
-    pids: int
-    cpus: float
+    limits: "SandboxLimits"
     variables: tuple[tuple[str, str], ...] = ()
     """What commands have in their environment besides ENVIRONMENT and PATH."""
     seccomp_file: str = ""
@@ -151,10 +148,10 @@ def create_arguments(spec: ContainerSpec, labels: dict[str, str]) -> dict[str, A
             "IpcMode": "private",
             **({"UsernsMode": spec.user_namespace} if spec.user_namespace else {}),
             "CgroupnsMode": "private",
-            "PidsLimit": spec.pids,
-            "Memory": spec.memory_bytes,
-            "MemorySwap": spec.memory_bytes,
-            "NanoCpus": int(spec.cpus * 1e9),
+            "PidsLimit": spec.limits.pids,
+            "Memory": spec.limits.memory_bytes,
+            "MemorySwap": spec.limits.memory_bytes,
+            "NanoCpus": int(spec.limits.cpus * 1e9),
             "Ulimits": [
                 {"Name": name, "Soft": most, "Hard": most} for name, most in limits.items()
             ],
@@ -214,7 +211,7 @@ def _is(index: int, mask: int, value: int) -> dict[str, Any]:
 
 def _memory(spec: ContainerSpec) -> dict[str, str]:
     """Return `/tmp` and the home directory as Podman takes them, which gives them no owner."""
-    options = f"rw,exec,nosuid,nodev,size={spec.tmp_bytes},mode=1777"
+    options = f"rw,exec,nosuid,nodev,size={spec.limits.tmp_bytes},mode=1777"
     return {"/tmp": options, HOME: options}
 
 
@@ -224,7 +221,7 @@ def _scratch(spec: ContainerSpec, labels: dict[str, str]) -> list[dict[str, Any]
     They go with the last of these containers, and are labelled for the case that the engine leaves
     one.
     """
-    size = f"nosuid,nodev,size={spec.tmp_bytes}"
+    size = f"nosuid,nodev,size={spec.limits.tmp_bytes}"
     options = {"/tmp": f"{size},mode=1777", HOME: f"{size},mode=0700,uid={spec.uid},gid={spec.gid}"}
     shared = ("", "") if spec.view is None else spec.view.scratch
     mounts = []

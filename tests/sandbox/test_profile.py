@@ -17,7 +17,7 @@ from codeagent.sandbox.profile import (
     profile_hash,
     seccomp_filter,
 )
-from codeagent.sandbox.spec import View
+from codeagent.sandbox.spec import SandboxLimits, View
 
 SPEC = ContainerSpec(
     "image",
@@ -26,10 +26,7 @@ SPEC = ContainerSpec(
     1001,
     (Bind("/a", "/a"), Bind("/w", "/w", False)),
     "/bin",
-    2**30,
-    2**20,
-    64,
-    1.5,
+    SandboxLimits(2**30, 2**20, 64, 1.5),
 )
 ARGUMENTS = create_arguments(SPEC, {"codeagent": "1"})
 HOST: dict[str, Any] = ARGUMENTS["HostConfig"]
@@ -146,7 +143,7 @@ def test_git_takes_no_planted_folder_for_a_repository() -> None:
 
 def test_the_hash_changes_with_every_part_of_the_profile() -> None:
     others = [
-        replace(SPEC, pids=65),
+        replace(SPEC, limits=replace(SPEC.limits, pids=65)),
         replace(SPEC, binds=()),
         replace(SPEC, image="x"),
         replace(SPEC, uid=0),
