@@ -134,7 +134,7 @@ def _node(top: int, path: str, entry: LayerEntry | None) -> Node | None:
 
 
 def replace_content(upper: int, path: str, data: bytes) -> LayerEntry:
-    """Let a file of the layer have this content; mode and attributes stay. Return it as it is then.
+    """Give a file of the layer this content, and keep its mode and attributes; return its new entry.
     Raises OSError."""
     *parents, name = path.split("/")
     with closing_fd(open_below(upper, parents)) as parent:

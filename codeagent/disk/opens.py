@@ -174,7 +174,7 @@ def rename_new(name: str, new: str, source: int, target: int) -> None:
 
 
 def exchange(name: str, other: str, source: int, target: int) -> None:
-    """Let a file in the folder `source` and one in the folder `target` change places in one step.
+    """Exchange a file in the folder `source` with one in the folder `target`, in one step.
 
     Raises OSError: FileNotFoundError if one is missing, ENOSYS or EINVAL if that cannot be done.
     """

@@ -39,7 +39,7 @@ class Layer:
             yield LayerLanding(self.folder, root)
 
     def now(self) -> int:
-        """Return the present by the file system's clock, in nanoseconds since the epoch: what
+        """Return the current time by the file system's clock, in nanoseconds since the epoch: what
         changed before has no later time, and what changes from now on has."""
         marker = self.folder / "began"
         marker.write_bytes(b"")

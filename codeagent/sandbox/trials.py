@@ -215,8 +215,7 @@ class Trials:
         return prepared
 
     async def _tested(self) -> str:
-        """Find out what a view can be; return what was wrong with each, empty if one can be
-        used."""
+        """Find out which kind of view is possible; return what is wrong if neither is."""
         if not (why := await self._layered()):
             self._cleaning = started(in_thread(partial(remove_spent, self._spec, self._resources)))
             return ""
