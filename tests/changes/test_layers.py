@@ -257,7 +257,10 @@ def test_what_somebody_else_did_since_the_layer_was_read_keeps_it_from_landing(
     change: Callable[[Path], object],
 ) -> None:
     def state() -> list[object]:
-        return [tree_of(view.root), *(each.lstat().st_mode for each in view.root.rglob("*"))]
+        return [
+            tree_of(view.root),
+            *(each.lstat().st_mode for each in sorted(view.root.rglob("*"))),
+        ]
 
     before = {"d/one": "1", "gone/x": "2", "z": "3"}
     with layered(before, {"d/one": "new", "new": "4", "z": "5"}) as view:
