@@ -35,13 +35,12 @@ from codeagent.sandbox.profile import (
     HOME,
     KEEPER,
     PROXY_FOLDER,
-    Bind,
     ContainerSpec,
     create_arguments,
     seccomp_filter,
 )
 from codeagent.sandbox.self_test import OWN_KERNEL
-from codeagent.sandbox.spec import SandboxSpec
+from codeagent.sandbox.spec import Bind, SandboxSpec
 from codeagent.sandbox.tasks import keeping
 from codeagent.sandbox.user_python import python_links, search_path, start_scripts
 from codeagent.sandbox.work_user import WorkUserChoice, choose_user

@@ -4,12 +4,10 @@ import json
 from functools import lru_cache
 from hashlib import sha256
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from codeagent.core.dataclass import dataclass
-
-if TYPE_CHECKING:
-    from codeagent.sandbox.spec import SandboxLimits, View
+from codeagent.sandbox.spec import Bind, SandboxLimits, View
 
 KEEPER = 65533
 """Uid and gid of the container's main process: not those of the work, so that work cannot end
@@ -68,17 +66,6 @@ _PLAIN_TYPES = (0, 0o010000, 0o100000, 0o140000)
 
 
 @dataclass(frozen=True)
-class Bind:
-    """A mount of something that exists on this machine."""
-
-    source: str
-    target: str
-    read_only: bool = True
-    recursive: bool = True
-    """Include what is mounted below the source; that stays writable whatever `read_only` says."""
-
-
-@dataclass(frozen=True)
 class ContainerSpec:
     """What differs from one container to the next."""
 
@@ -90,7 +77,7 @@ class ContainerSpec:
     """Of the work, for the home directory; the container itself starts as KEEPER."""
     binds: tuple[Bind, ...]
     path: str
-    limits: "SandboxLimits"
+    limits: SandboxLimits
     variables: tuple[tuple[str, str], ...] = ()
     """What commands have in their environment besides ENVIRONMENT and PATH."""
     seccomp_file: str = ""
@@ -98,7 +85,7 @@ class ContainerSpec:
     the filter itself."""
     user_namespace: str = ""
     """`keep-id`: the user's own uid is the same inside; for Podman without root."""
-    view: "View | None" = None
+    view: View | None = None
     """The view of the workspace that it is; None: it has scratch and loopback of its own."""
     layer: tuple[str, str] | None = None
     """The folder that is shown at the root, and one with `upper`, which gets the changes, and

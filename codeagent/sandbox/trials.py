@@ -21,8 +21,8 @@ from codeagent.sandbox.container import SessionContainer
 from codeagent.sandbox.engine import labels
 from codeagent.sandbox.guard import SessionResources
 from codeagent.sandbox.layers import Layer, remove_layer, spent
-from codeagent.sandbox.profile import HOME, KEEPER, Bind, ContainerSpec, create_arguments
-from codeagent.sandbox.spec import SandboxSpec, View
+from codeagent.sandbox.profile import HOME, KEEPER, ContainerSpec, create_arguments
+from codeagent.sandbox.spec import Bind, SandboxSpec, View
 from codeagent.sandbox.tasks import all_done, in_thread, run_to_end, started, within_disk
 
 T = TypeVar("T")

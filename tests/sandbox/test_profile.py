@@ -11,13 +11,12 @@ from codeagent.sandbox import launch
 from codeagent.sandbox.profile import (
     HOME,
     KEEPER,
-    Bind,
     ContainerSpec,
     create_arguments,
     profile_hash,
     seccomp_filter,
 )
-from codeagent.sandbox.spec import SandboxLimits, View
+from codeagent.sandbox.spec import Bind, SandboxLimits, View
 
 SPEC = ContainerSpec(
     "image",
