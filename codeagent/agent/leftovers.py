@@ -20,6 +20,7 @@ from codeagent.core.changes import Change, digest
 from codeagent.core.checkpoints import Checkpoints, Node, Snapshot
 from codeagent.core.dataclass import dataclass
 from codeagent.core.display import DisplayBlock, FilesBlock
+from codeagent.core.first_few import first_few
 from codeagent.core.paths import (
     GIT_RUNS,
     holds_back,
@@ -131,10 +132,7 @@ def _holds(node: Node | None, sha256: str) -> bool:
 
 def named(found: Sequence[Leftover]) -> str:
     """Return the first few paths in one line."""
-    more = len(found) - MOST_NAMED
-    return ", ".join(spelled(one.path) for one in found[:MOST_NAMED]) + (
-        f" and {more} more" if more > 0 else ""
-    )
+    return first_few([spelled(one.path) for one in found], MOST_NAMED)
 
 
 async def leftover_blocks(

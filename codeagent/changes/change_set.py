@@ -9,6 +9,7 @@ from codeagent.core.changes import Change, digest
 from codeagent.core.checkpoints import Node
 from codeagent.core.dataclass import dataclass
 from codeagent.core.display import DiffBlock, DisplayBlock, HunkAnswer, TextBlock
+from codeagent.core.first_few import first_few
 from codeagent.core.policy import ApprovalKey
 from codeagent.core.ports import Workspace
 from codeagent.core.sanitize import spelled
@@ -119,6 +120,4 @@ def is_bound(base: str | None, path: str, content: bytes) -> bool:
 
 def named(paths: Sequence[str]) -> str:
     """Return the first few files and the number of others, in one line."""
-    unique = [spelled(path) for path in dict.fromkeys(paths)]
-    more = f" and {len(unique) - _MOST_NAMED} more" if len(unique) > _MOST_NAMED else ""
-    return ", ".join(unique[:_MOST_NAMED]) + more
+    return first_few([spelled(path) for path in dict.fromkeys(paths)], _MOST_NAMED)

@@ -8,6 +8,7 @@ so that none can be taken for a note, or for what the user said.
 
 from codeagent.core.compaction import pinned
 from codeagent.core.events import CheckpointRestored, JobFinished, ToolResultAdded
+from codeagent.core.first_few import first_lines
 from codeagent.core.jobs import TriggerFired
 from codeagent.core.lazy_regex import lazy_regex
 from codeagent.core.messages import UserMessage, text_of
@@ -126,8 +127,7 @@ def restored_note(event: CheckpointRestored) -> UserMessage | None:
     if not event.files or event.conversation:
         return None
     did = "brought back what had been taken back" if event.kind == "redo" else "took back changes"
-    more = [f"and {len(event.files) - _MOST_FILES} more"] if len(event.files) > _MOST_FILES else []
     return framed(
         f"The user {did}. These files are no longer as you left them; read them again before you change them:",
-        "\n".join([*map(on_one_line, event.files[:_MOST_FILES]), *more]),
+        "\n".join(first_lines([*map(on_one_line, event.files)], _MOST_FILES)),
     )

@@ -17,6 +17,7 @@ from codeagent.core.events import (
     ToolResultAdded,
     UnknownEvent,
 )
+from codeagent.core.first_few import first_few
 from codeagent.core.jobs import Job, TriggerAdded, TriggerEvent, TriggerFired, TriggerStopped
 from codeagent.core.messages import Usage, text_of
 from codeagent.core.notices import (
@@ -324,6 +325,4 @@ def _give_back(act: Act, refused: Refused, state: UiState) -> None:
 
 
 def _kept(files: tuple[str, ...]) -> str:
-    names = ", ".join(files[:_MOST_FILES])
-    more = f" and {len(files) - _MOST_FILES} more" if len(files) > _MOST_FILES else ""
-    return f"{counted(len(files), 'changed file')} kept: {names}{more}"
+    return f"{counted(len(files), 'changed file')} kept: {first_few(files, _MOST_FILES)}"
