@@ -20,7 +20,6 @@ from codeagent.core.changes import Change, digest
 from codeagent.core.checkpoints import Checkpoints, Node, Snapshot
 from codeagent.core.dataclass import dataclass
 from codeagent.core.display import DisplayBlock, FilesBlock
-from codeagent.core.first_few import first_few
 from codeagent.core.paths import (
     GIT_RUNS,
     holds_back,
@@ -29,7 +28,7 @@ from codeagent.core.paths import (
     plain_name,
     watched,
 )
-from codeagent.core.sanitize import spelled
+from codeagent.core.sanitize import first_few, spelled
 
 MOST_NAMED = 5
 _MOST_DIFFS = 20

@@ -20,9 +20,8 @@ from codeagent.core.checkpoints import (
 from codeagent.core.dataclass import dataclass
 from codeagent.core.errors import CheckpointError
 from codeagent.core.events import CheckpointCreated, CheckpointRestored
-from codeagent.core.first_few import first_few, first_lines
 from codeagent.core.notes import restored_note
-from codeagent.core.sanitize import spelled
+from codeagent.core.sanitize import first_few, first_lines, spelled
 
 _MOST_REFUSED = 20
 _ONLY_OTHERS = (

@@ -26,11 +26,10 @@ from codeagent.core.dataclass import dataclass
 from codeagent.core.display import DiffBlock, TerminalBlock, TextBlock
 from codeagent.core.effects import Effect
 from codeagent.core.errors import ContentChanged, PartlyChanged, RunCancelled, WorkspaceError
-from codeagent.core.first_few import first_lines
 from codeagent.core.policy import EFFECTS, ApprovalKey, Decision, Verdict
 from codeagent.core.ports import Workspace
 from codeagent.core.sandbox import Command, CommandResult, OnOutput, Sandbox, Trial
-from codeagent.core.sanitize import on_one_line, one_line, spelled
+from codeagent.core.sanitize import first_lines, on_one_line, one_line, spelled
 from codeagent.core.tool import Failed, Preview
 
 _MOST_QUESTIONS = 3

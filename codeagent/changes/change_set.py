@@ -9,10 +9,9 @@ from codeagent.core.changes import Change, digest
 from codeagent.core.checkpoints import Node
 from codeagent.core.dataclass import dataclass
 from codeagent.core.display import DiffBlock, DisplayBlock, HunkAnswer, TextBlock
-from codeagent.core.first_few import first_few
 from codeagent.core.policy import ApprovalKey
 from codeagent.core.ports import Workspace
-from codeagent.core.sanitize import spelled
+from codeagent.core.sanitize import first_few, spelled
 from codeagent.core.tool import Failed, Preview
 
 _BETWEEN = "\n\n"

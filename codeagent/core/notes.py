@@ -8,12 +8,11 @@ so that none can be taken for a note, or for what the user said.
 
 from codeagent.core.compaction import pinned
 from codeagent.core.events import CheckpointRestored, JobFinished, ToolResultAdded
-from codeagent.core.first_few import first_lines
 from codeagent.core.jobs import TriggerFired
 from codeagent.core.lazy_regex import lazy_regex
 from codeagent.core.messages import UserMessage, text_of
 from codeagent.core.notices import MessageReceived, PinsChanged
-from codeagent.core.sanitize import on_one_line, quoted, visible
+from codeagent.core.sanitize import first_lines, on_one_line, quoted, visible
 
 SHELL = "shell"
 """The name of the user's own commands in tool events; no tool may have it, and no call of the model

@@ -9,10 +9,10 @@ from typing import Literal, Protocol
 from codeagent.core.dataclass import dataclass
 from codeagent.core.display import HunkAnswer
 from codeagent.core.errors import ConfigError
-from codeagent.core.first_few import first_few
 from codeagent.core.lazy_regex import lazy_regex
 from codeagent.core.paths import host_reason, runs_by_folder, secret_reason
 from codeagent.core.patterns import HOLE, SYSTEM_FOLDER, glob_of, meets
+from codeagent.core.sanitize import first_few
 
 Permission = Literal["auto", "prompt", "deny"]
 Effect = Literal["nothing", "files", "anything"]

@@ -17,7 +17,6 @@ from codeagent.core.events import (
     ToolResultAdded,
     UnknownEvent,
 )
-from codeagent.core.first_few import first_few
 from codeagent.core.jobs import Job, TriggerAdded, TriggerEvent, TriggerFired, TriggerStopped
 from codeagent.core.messages import Usage, text_of
 from codeagent.core.notices import (
@@ -29,6 +28,7 @@ from codeagent.core.notices import (
     RunStopped,
     SummaryWritten,
 )
+from codeagent.core.sanitize import first_few
 from codeagent.tui.parts.status import MODE_MEANS
 from codeagent.tui.rendering.lines import cut_end, flat
 from codeagent.tui.state import ASK_USER, SummaryReady, UiState

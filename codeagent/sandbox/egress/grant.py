@@ -4,8 +4,8 @@ import asyncio
 import secrets
 from collections import Counter
 
-from codeagent.core.first_few import first_few
 from codeagent.core.hosts import WEB_PORTS, HostRule, Reach
+from codeagent.core.sanitize import first_few
 from codeagent.net.addresses import Address
 from codeagent.sandbox.tasks import GIB
 

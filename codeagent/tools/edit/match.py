@@ -8,7 +8,7 @@ from difflib import SequenceMatcher
 
 from codeagent.changes.diff import same_ends
 from codeagent.core.dataclass import dataclass
-from codeagent.core.first_few import first_few
+from codeagent.core.sanitize import first_few
 from codeagent.core.text_files import Splice
 from codeagent.tools.edit.drift import MOST_PLACES, DriftedMatch, drifted, within_blanks
 from codeagent.tools.edit.merge import AmbiguousEdit

@@ -3,7 +3,7 @@
 from collections.abc import Iterator
 from typing import Any
 
-from codeagent.core.first_few import first_few
+from codeagent.core.sanitize import first_few
 from codeagent.core.tool import Tool
 from codeagent.core.toolbox import ToolProblem
 from codeagent.tools.builtin import NAMES

@@ -13,7 +13,7 @@ from codeagent.core.changes import Change
 from codeagent.core.checkpoints import FileChange, Node
 from codeagent.core.dataclass import dataclass
 from codeagent.core.errors import CheckpointError, CodeagentError
-from codeagent.core.first_few import first_few
+from codeagent.core.sanitize import first_few
 from codeagent.disk.opens import create_file
 from codeagent.workspace.ignore import folders_of
 from codeagent.workspace.snapshots.coverage import Coverage, decode
