@@ -9,6 +9,7 @@ from dataclasses import field
 from codeagent.changes.change_set import diff_blocks
 from codeagent.changes.diff import count, review_block
 from codeagent.changes.hunks import Answered, is_by_hunk
+from codeagent.changes.landing import folders_of
 from codeagent.core.approval_events import ListedEffect
 from codeagent.core.changes import Change, content_name
 from codeagent.core.checkpoints import Node
@@ -82,7 +83,7 @@ class EffectGroups:
     def shown(self) -> tuple[Effect, ...]:
         """Return what is asked about, what matters most first, without folders that are new or gone
         and of which something in it says so already."""
-        said = {folder for effect in self.asked for folder in _folders_of(effect.path)}
+        said = {folder for effect in self.asked for folder in folders_of(effect.path)}
         shown = [
             effect
             for effect in self.asked
@@ -95,11 +96,6 @@ class EffectGroups:
 
 def _is_folder(effect: Effect) -> bool:
     return {side.kind for side in (effect.before, effect.after) if side is not None} == {"folder"}
-
-
-def _folders_of(path: str) -> list[str]:
-    parts = path.split("/")
-    return ["/".join(parts[:end]) for end in range(1, len(parts))]
 
 
 def _matters(effect: Effect) -> bool:

@@ -32,7 +32,7 @@ from codeagent.core.patterns import IgnoreRules
 from codeagent.core.policy import EFFECTS, ApprovalKey, Decision, Verdict
 from codeagent.core.ports import Workspace
 from codeagent.core.sandbox import Command, CommandResult, OnOutput, Sandbox, Trial
-from codeagent.core.sanitize import on_one_line, one_line, spelled
+from codeagent.core.sanitize import first_lines, on_one_line, one_line, spelled
 from codeagent.core.tool import Failed, Preview
 from codeagent.sandbox.git_view import tracked
 from codeagent.sandbox.tasks import run_to_end
@@ -119,13 +119,15 @@ class _Found:
         """Return a line for each thing that it changed, but not for those in `out`."""
         kept = [str(each.listed) for each in self.shown if each not in out]
         ignored = self.groups.ignored.items()
-        return _cut([*kept, *(f"{path} ({many:,} ignored)" for path, many in ignored)])
+        return first_lines(
+            [*kept, *(f"{path} ({many:,} ignored)" for path, many in ignored)], _MOST_LISTED
+        )
 
     @property
     def never(self) -> list[str]:
         """Return the sentences for the model about what is not taken, whatever is answered."""
         return [
-            f"{why}: {', '.join(_cut([spelled(effect.path) for effect in effects]))}"
+            f"{why}: {', '.join(first_lines([spelled(effect.path) for effect in effects], _MOST_LISTED))}"
             for why, effects in (
                 ("never taken, as it is protected or not a file", self.groups.left),
                 (
@@ -143,7 +145,7 @@ class _Found:
             return []
         said = ["taken into the workspace: " + (", ".join(self.lines(out)) or "nothing")]
         if out:
-            names = _cut([str(each.listed) for each in out])
+            names = first_lines([str(each.listed) for each in out], _MOST_LISTED)
             said.append(f"not taken, as the user left it out: {', '.join(names)}")
         return said
 
@@ -216,11 +218,9 @@ class _Review:
             said = f"{why}. {_THROWN_AWAY}: {', '.join(found.lines())}"
             result = _noted(result, said, *found.never)
             return result if self._asks.only_shown else replace(result, denied=why)
-        for part in parts:
-            await self._trial.replace(part)
         self._asks.token.raise_if_cancelled()
         never = {effect.path for effect in (*groups.left, *groups.theirs)}
-        await self._trial.land(effects, never | left)
+        await self._trial.land(effects, never | left, parts)
         out = [each for each in found.shown if not left.isdisjoint(each.paths)]
         landed = {
             spelled(each.path): "" if each.after is None else digest(each.after.data)
@@ -349,12 +349,6 @@ async def _tried_read_only(
         why = in_words(decision)
         return replace(_noted(result, f"{reason}; {why}"), denied=why)
     return await asks.sandbox.run(command, on_output)
-
-
-def _cut(lines: Sequence[str]) -> list[str]:
-    """Return the lines as far as they fit, and how many more there are."""
-    more = len(lines) - _MOST_LISTED
-    return [*lines[:_MOST_LISTED], *([f"and {more:,} more"] if more > 0 else [])]
 
 
 def _noted(result: CommandResult, *said: str) -> CommandResult:

@@ -95,7 +95,7 @@ class SessionContainer:
         """Why the self-test failed with mapped ids; empty if it did not."""
         self._paused: str | None = None
         self.layers: list[Layer] = []
-        """Those of its containers, the present one last."""
+        """The layers of its containers, the current one last."""
         self._to_say: list[str] = []
         """Notices for the next command."""
 

@@ -19,7 +19,7 @@ from codeagent.core.dataclass import dataclass
 from codeagent.disk.opens import create_file, read_regular
 from codeagent.disk.repository import repository_of
 from codeagent.sandbox.mounts import PinnedEntry
-from codeagent.sandbox.profile import Bind
+from codeagent.sandbox.spec import Bind
 
 _REAL = "codeagent-git"
 """Where the real git directory is in the view."""

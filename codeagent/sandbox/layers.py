@@ -11,8 +11,9 @@ from codeagent.changes.layer_landing import LayerLanding, landing_begun
 from codeagent.core.dataclass import dataclass
 from codeagent.core.errors import SandboxUnavailable
 from codeagent.disk.locks import locked
-from codeagent.disk.opens import closing_fd, open_folder, remove_tree
+from codeagent.disk.opens import closing_fd, open_folder
 from codeagent.disk.private import make_private_folder
+from codeagent.disk.trees import remove_tree
 from codeagent.sandbox.mounts import PinnedRoot
 from codeagent.sandbox.thaw import is_stray, owner
 
@@ -38,7 +39,7 @@ class Layer:
             yield LayerLanding(self.folder, root)
 
     def now(self) -> int:
-        """Return the present by the file system's clock, in nanoseconds since the epoch: what
+        """Return the current time by the file system's clock, in nanoseconds since the epoch: what
         changed before has no later time, and what changes from now on has."""
         marker = self.folder / "began"
         marker.write_bytes(b"")

@@ -4,7 +4,7 @@ import asyncio
 import secrets
 from collections.abc import Callable, Collection, Sequence
 from contextlib import suppress
-from dataclasses import field, replace
+from dataclasses import replace
 from functools import partial
 from pathlib import Path
 from typing import TypeVar
@@ -14,7 +14,7 @@ from codeagent.changes.layers import changes_of, effects_of, replace_content
 from codeagent.core.changes import Change
 from codeagent.core.checkpoints import Node
 from codeagent.core.dataclass import dataclass
-from codeagent.core.effects import Effect, LayerEntry
+from codeagent.core.effects import Effect
 from codeagent.core.errors import SandboxError, SandboxLost, SandboxUnavailable
 from codeagent.core.sandbox import CHECK, Command, CommandResult, OnOutput
 from codeagent.sandbox.container import SessionContainer
@@ -22,8 +22,8 @@ from codeagent.sandbox.engine import labels
 from codeagent.sandbox.exec_stream import lost
 from codeagent.sandbox.guard import SessionResources
 from codeagent.sandbox.layers import Layer, remove_layer, spent
-from codeagent.sandbox.profile import HOME, KEEPER, Bind, ContainerSpec, create_arguments
-from codeagent.sandbox.spec import SandboxSpec, View
+from codeagent.sandbox.profile import HOME, KEEPER, ContainerSpec, create_arguments
+from codeagent.sandbox.spec import Bind, SandboxSpec, View
 from codeagent.sandbox.tasks import all_done, in_thread, run_to_end, started, within_disk
 
 T = TypeVar("T")
@@ -43,8 +43,6 @@ class TriedCommand:
     layer: Layer | None
     """None: the workspace was read-only for it."""
     resources: SessionResources
-    replaced: dict[str, LayerEntry] = field(default_factory=dict)
-    """The files that got another content than the command's, by path."""
 
     async def effects(self) -> tuple[Effect, ...]:
         if self.layer is None:
@@ -58,23 +56,24 @@ class TriedCommand:
             )
         )
 
-    async def replace(self, change: Change[Node]) -> None:
-        assert change.after is not None
-        data = change.after.data
-        self.replaced[change.path] = await self._with_folders(
-            lambda upper, root: replace_content(upper, change.path, data)
-        )
-
-    async def land(self, effects: Sequence[Effect], left: Collection[str] = ()) -> None:
-        layer, given = self.layer, self.replaced
+    async def land(
+        self,
+        effects: Sequence[Effect],
+        left: Collection[str] = (),
+        parts: Sequence[Change[Node]] = (),
+    ) -> None:
+        layer = self.layer
         assert layer is not None
-        steps = plan(
-            [replace(each, after=given.get(each.path, each.after)) for each in effects], left
-        )
 
-        def land(_: int, root: int) -> None:
+        def land(upper: int, root: int) -> None:
+            given = {
+                part.path: replace_content(upper, part.path, part.after.data)
+                for part in parts
+                if part.after is not None
+            }
+            wanted = [replace(each, after=given.get(each.path, each.after)) for each in effects]
             with layer.landing(root) as landing:
-                landing.land(steps)
+                landing.land(plan(wanted, left))
 
         await run_to_end(self._with_folders(land))
 
@@ -233,8 +232,7 @@ class Trials:
         return ("", "") if self._spec.per_command else (volumes["/tmp"], volumes[HOME])
 
     async def _tested(self) -> str:
-        """Find out what a view can be; return what was wrong with each, empty if one can be
-        used."""
+        """Find out which kind of view is possible; return what is wrong if neither is."""
         if not (why := await self._layered()):
             self._cleaning = started(in_thread(partial(remove_spent, self._spec, self._resources)))
             return ""
@@ -291,10 +289,7 @@ def remove_spent(spec: SandboxSpec, resources: SessionResources) -> None:
         gid=KEEPER,
         binds=(*image.binds, Bind(str(folder), str(folder), read_only=False)),
         path=image.path,
-        memory_bytes=spec.limits.memory_bytes,
-        tmp_bytes=spec.limits.tmp_bytes,
-        pids=spec.limits.pids,
-        cpus=spec.limits.cpus,
+        limits=spec.limits,
     )
     arguments = create_arguments(own, labels(spec.session, "spent-layers", str(spec.root)))
     arguments |= {"User": "0:0", "Cmd": ["rm", "-rf", *map(str, names)]}

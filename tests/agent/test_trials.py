@@ -66,10 +66,14 @@ class Tried:
     async def changes(self, effects: Sequence[Effect]) -> tuple[Change[Node], ...]:
         return self.view.changes(effects)
 
-    async def replace(self, change: Change[Node]) -> None:
-        self.view.replace(change)
-
-    async def land(self, effects: Sequence[Effect], left: Collection[str] = ()) -> None:
+    async def land(
+        self,
+        effects: Sequence[Effect],
+        left: Collection[str] = (),
+        parts: Sequence[Change[Node]] = (),
+    ) -> None:
+        for part in parts:
+            self.view.replace(part)
         self.view.land(left, effects)
 
     async def close(self) -> None: ...

@@ -346,7 +346,7 @@ def test_a_layer_of_which_not_all_was_taken_back_is_kept_until_it_is() -> None:
             view.land()
         assert tried == ["a", "b", "a"]
         remove_layer(Layer(view.layer))
-        assert view.finish() == ("taking what a command changed was taken back: 2 changes",)
+        assert view.finish() == ("an interrupted landing was taken back: 2 changes",)
         assert tree_of(view.root) == {"a": "1", "b": "2"}
         remove_layer(Layer(view.layer))
         assert not (view.layer).exists()
@@ -364,7 +364,7 @@ def test_a_file_that_was_taken_by_hunk_is_taken_back_and_finished_like_any_other
             view.land(effects=effects)
         said, wanted = None, {"a": "1", "b": "2"}
         if isinstance(error, Killed):
-            said = ("taking what a command changed was finished: 2 changes",)
+            said = ("an interrupted landing was finished: 2 changes",)
             wanted = {"a": "a part of it", "b": "new"}
         assert view.finish() == said
         assert tree_of(view.root) == wanted
