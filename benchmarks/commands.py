@@ -13,7 +13,7 @@ from pathlib import Path
 from benchmarks.measure import Figure, ms, workspace
 from benchmarks.place import place
 from benchmarks.served import CONTAINER, bash_turns, served
-from codeagent.core.ports import Command, CommandResult, Sandbox
+from codeagent.core.sandbox import Command, CommandResult, Sandbox
 from codeagent.sandbox.docker_sandbox import DockerSandbox
 from codeagent.sandbox.spec import SandboxSpec
 from codeagent.tools.shell.syntax import command_key

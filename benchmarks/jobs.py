@@ -11,8 +11,8 @@ from benchmarks.measure import Figure
 from codeagent.core.acts import Answer
 from codeagent.core.approval_events import ApprovalRequested
 from codeagent.core.policy import Decision
-from codeagent.core.ports import Command, CommandResult, OnOutput
 from codeagent.core.redact import Redactor
+from codeagent.core.sandbox import Command, CommandResult, OnOutput
 from codeagent.session.outputs import FileOutputs
 from codeagent.tools.builtin.bash import Bash
 from codeagent.tools.edit.reads import ReadTracker

@@ -11,7 +11,10 @@ from codeagent.config.settings import Settings
 from codeagent.core.cancel import CancelToken
 from codeagent.core.errors import ConfigError, SandboxUnavailable
 from codeagent.core.memory import OutputPage, Skill, SkillText
-from codeagent.core.ports import (
+from codeagent.core.ports import Workspace
+from codeagent.core.recipes import Recipe
+from codeagent.core.redact import Redactor
+from codeagent.core.sandbox import (
     Command,
     CommandResult,
     OnOutput,
@@ -20,10 +23,8 @@ from codeagent.core.ports import (
     SandboxInfo,
     SandboxSweep,
     StdioProgram,
-    Workspace,
+    Trial,
 )
-from codeagent.core.recipes import Recipe
-from codeagent.core.redact import Redactor
 from codeagent.core.tool import ToolContext
 from codeagent.core.toolbox import ToolProblem
 from codeagent.tools.edit.reads import ReadTracker
@@ -46,6 +47,8 @@ class FakeSandbox:
         self.freezes = 0
         self.ports: frozenset[int] = frozenset()
         self.swept = SandboxSweep()
+        self.untried = "a double has no views"
+        self.tried_read_only = ""
         self.aside: list[str] = []
         self.exposed = ""
 
@@ -79,6 +82,14 @@ class FakeSandbox:
     is_ready = False
 
     async def ready(self) -> None: ...
+
+    async def prepare_trials(self) -> None: ...
+
+    async def finish_landings(self) -> tuple[str, ...]:
+        return ()
+
+    async def try_out(self, command: Command, on_output: OnOutput) -> Trial:
+        raise SandboxUnavailable(self.untried, "run it without trying it out")
 
     @asynccontextmanager
     async def frozen(self) -> AsyncIterator[None]:

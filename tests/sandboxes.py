@@ -12,7 +12,7 @@ from typing import Any
 import pytest
 
 from codeagent.core.messages import OutputStream
-from codeagent.core.ports import Command, CommandResult, Sandbox
+from codeagent.core.sandbox import Command, CommandResult, Sandbox
 from codeagent.disk.repository import OutsideGit, repository_of
 from codeagent.sandbox import container
 from codeagent.sandbox.described_image import ImagePlan

@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from codeagent.core.ports import Sandbox
+from codeagent.core.sandbox import Sandbox
 from codeagent.core.tool import Tool, ToolResult
 from codeagent.tools.arguments import parse_arguments
 from codeagent.tools.builtin.bash import Bash

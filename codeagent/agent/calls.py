@@ -142,6 +142,8 @@ class Permit:
     """The hosts that the user allowed with the call, whose question named them."""
     later: str = ""
     """See `Verdict.later`."""
+    tried: bool = False
+    """See `Verdict.tried`."""
 
 
 class CallRefused(Exception):

@@ -11,7 +11,8 @@ from codeagent.agent.todo import Todo
 from codeagent.core.dataclass import dataclass
 from codeagent.core.memory import OutputStore, Scratchpad
 from codeagent.core.policy import KeptRules, Objection, Policy
-from codeagent.core.ports import Sandbox, SandboxKind, Workspace
+from codeagent.core.ports import Workspace
+from codeagent.core.sandbox import Sandbox, SandboxKind
 from codeagent.core.tool import Tool
 from codeagent.core.toolbox import ToolsInUse
 from codeagent.session.fold import ToolDetails
@@ -87,3 +88,5 @@ class ToolEnvironment:
     check_budget: Callable[[str, float], object] = lambda model, dollars: None
     """Raises ConfigError if no price is known for the model, so that the budget would limit
     nothing. Blocks briefly."""
+    tries: bool = False
+    """Whether commands that nobody decided about are tried out where the sandbox can."""

@@ -146,7 +146,10 @@ class Executor:
             await self._ready(prepared, permit, token)
         except Exception as error:
             return self._settle(call, result_of_error(error, executed=False), permit)
-        inspected = prepared.runs_commands and not self._permissions.confines(tool)
+        confined = self._permissions.confines(tool)
+        sandbox = self._environment.sandbox
+        viewed = permit.tried and sandbox is not None and not sandbox.tried_read_only
+        inspected = prepared.runs_commands and not confined and not viewed
         if inspected:
             await self._inspection.before()
         elif tool.effect != "nothing":
@@ -176,7 +179,7 @@ class Executor:
         notes: tuple[str, ...] = ()
         if inspected and job is None:
             notes = await self._inspection.after(call.id, token, self._approvals)
-        if tool.effect == "files":
+        if tool.effect == "files" or viewed:
             self._inspection.wrote(result.details)
         result = self._for_model(prepared, result, notes)
         self._settle(call, result, permit, started_at=started_at, duration_ms=duration_ms)
@@ -192,6 +195,9 @@ class Executor:
         keeps it from starting."""
         token.raise_if_cancelled()
         await self._admission.sandbox_ready(prepared.tool, token)
+        sandbox = self._environment.sandbox
+        if sandbox is not None and (permit.tried or self._permissions.tries_for_plan(prepared)):
+            await token.guard(sandbox.prepare_trials())
         await self._refuse_outdated(prepared, permit, token)
         if prepared.tool.effect != "nothing":
             await self._emitter.sync()

@@ -26,8 +26,9 @@ from codeagent.core.cancel import CancelToken
 from codeagent.core.dataclass import dataclass
 from codeagent.core.extension import OfferedSet, Reference, resolved
 from codeagent.core.model import Model, ModelInUse, ModelOpener
-from codeagent.core.ports import Sandbox, Workspace
+from codeagent.core.ports import Workspace
 from codeagent.core.runtime import AgentHandle
+from codeagent.core.sandbox import Sandbox
 from codeagent.core.sanitize import one_line
 from codeagent.core.tool import NO_CHANNELS, Tool
 from codeagent.core.toolbox import ToolProblem

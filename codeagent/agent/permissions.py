@@ -16,10 +16,13 @@ from codeagent.core.errors import ConfigError
 from codeagent.core.hosts import NETWORK_MEANS
 from codeagent.core.notices import ModeChanged, NetworkChanged, TextRead
 from codeagent.core.policy import (
+    EFFECTS,
     ApprovalKey,
+    Decision,
     Effect,
     Mode,
     NetworkLevel,
+    Permission,
     Policy,
     Rule,
     Verdict,
@@ -62,6 +65,8 @@ class Permissions:
         self._own: tuple[Mode, NetworkLevel] | None = None
         """The session's own, while a run has others."""
         self._attended = environment.attended
+        self._sandbox = environment.sandbox if environment.tries else None
+        """Where commands can be tried out."""
         self._contained = environment.sandbox_kind == "docker"
         self._unconfined = environment.sandbox_kind == "host"
         self.programs: WritingPrograms | None = None
@@ -189,7 +194,23 @@ class Permissions:
         confined = not edited and self.confines(tool)
         effect: Effect = "nothing" if confined or tool.says_it_reads else tool.effect
         judge = self.policy.asking_later if self._attended else self.policy.check
-        return judge(tool.name, call.key, tool.permission, effect)
+        verdict = judge(tool.name, call.key, tool.permission, effect)
+        return self.policy.trying(call.key, verdict) if self._can_try(call) else verdict
+
+    def judge_effects(self, key: ApprovalKey) -> Verdict:
+        """Judge what a command that was tried out changed."""
+        return self.policy.check(EFFECTS, key, "prompt", "files")
+
+    def _can_try(self, call: PreparedCall) -> bool:
+        """Whether the call's commands can be tried out."""
+        sandbox = self._sandbox
+        possible = sandbox is not None and not sandbox.untried
+        return possible and call.tool.tries and not call.tool.in_background(call.args)
+
+    def tries_for_plan(self, call: PreparedCall) -> bool:
+        """Whether the call's commands may change a view of the workspace, which is thrown away."""
+        may_change = call.tool.effect != "nothing" and call.key.reads != "freely"
+        return self.mode == "plan" and may_change and self._can_try(call)
 
     def hosts_asked_with(self, key: ApprovalKey) -> tuple[str, ...]:
         """Return the hosts that the question about a call names: those it needs and would ask about
@@ -247,11 +268,31 @@ class Permissions:
             tool, replace(key, sensitive=key.sensitive or reason), "prompt", "files"
         )
 
-    def would_allow(self, rule: Rule, call: PreparedCall) -> bool:
-        """Whether the call would run without a question if the rule were in force."""
-        with_it = replace(self.policy.adding(rule), mode="ask")
-        verdict = with_it.check(call.tool.name, call.key, "prompt", call.tool.effect)
-        return verdict.permission == "auto"
+    async def learn(
+        self,
+        decision: Decision,
+        tool: str,
+        key: ApprovalKey,
+        effect: Effect,
+        known: int | None = None,
+    ) -> str | None:
+        """Add the rule of an answer; return why it cannot be added, or does not allow all of the
+        call, as a phrase.
+
+        `known`: how much the model had read when the card was shown; an agent beside this one may
+        have read more since.
+        """
+        try:
+            rule = self.parse(decision.rule, keep=decision.keep)
+            with_it = replace(self.policy.adding(rule), mode="ask")
+            if with_it.check(tool, key, "prompt", effect).permission != "auto":
+                return (
+                    f"{rule} does not allow all of this call; answer it once, or write another rule"
+                )
+            await self.add(rule, known)
+        except ConfigError as error:
+            return str(error)
+        return None
 
     def parse(self, text: str, *, keep: bool) -> Rule:
         """The allowing rule that the user wrote. Raises ConfigError if it is not a rule, or too
@@ -348,6 +389,10 @@ class NarrowedPermissions(Permissions):
         if self._apart and tool.source == "builtin" and isinstance(tool, FileTool):
             return self.policy.check(tool.name, call.key, "auto", tool.effect)
         return super().judge(call, edited=edited)
+
+    def judge_effects(self, key: ApprovalKey) -> Verdict:
+        permission: Permission = "auto" if self._apart else "prompt"
+        return self.policy.check(EFFECTS, key, permission, "files")
 
     def set_mode(self, mode: Mode) -> None:
         self._mode = mode

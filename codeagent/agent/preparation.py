@@ -22,6 +22,7 @@ from codeagent.core.messages import Message, ToolCall, ToolMessage, text_of
 from codeagent.core.model import Model
 from codeagent.core.paths import refuse_protected
 from codeagent.core.policy import ApprovalKey
+from codeagent.core.sandbox import RunsCommands
 from codeagent.core.sanitize import one_line
 from codeagent.core.tool import (
     EXCLUSIVE,
@@ -251,13 +252,15 @@ class CallContexts:
         environment = self._environment
         acts_as = prepared.acts_as
         paths = prepared.paths
-        mode = self._permissions.mode
-        reads = mode == "plan" or prepared.tool.effect == "nothing"
+        planned = self._permissions.tries_for_plan(prepared)
+        reads = prepared.tool.effect == "nothing" or (
+            self._permissions.mode == "plan" and not planned
+        )
         return ToolContext(
             prepared.call.id,
             prepared.tool.name,
             environment.workspace,
-            reaching(environment.sandbox, prepared.call.id, self._approvals, token, permit),
+            self._commands(prepared, token, permit, planned=planned),
             token,
             base=None if permit is None else permit.base,
             hunks=None if permit is None else permit.hunks,
@@ -271,13 +274,31 @@ class CallContexts:
                 session_id=self._emitter.session_id,
                 agent=self._emitter.agent,
                 model="" if self._model is None else self._model.name,
-                mode=mode,
+                mode=self._permissions.mode,
                 limits=self._limits.in_force,
                 scratchpad=environment.state.scratchpad,
                 channels=self._channels(partial(self._may_not_send, token)),
                 recall=self._recall,
             ),
         )
+
+    def _commands(
+        self, prepared: PreparedCall, token: CancelToken, permit: Permit | None, *, planned: bool
+    ) -> RunsCommands | None:
+        """Return where the commands of a call run; `planned`: in a view that is thrown away."""
+        environment = self._environment
+        if environment.sandbox is not None and (planned or (permit is not None and permit.tried)):
+            from codeagent.agent.trials import TryingSandbox  # not before the first trial
+
+            return TryingSandbox(
+                environment.sandbox,
+                environment.workspace,
+                prepared.call.id,
+                self._approvals,
+                token,
+                only_shown=planned,
+            )
+        return reaching(environment.sandbox, prepared.call.id, self._approvals, token, permit)
 
     def _may_not_send(self, token: CancelToken, to: str) -> str:
         """Return why a call must not send a message to that name; empty if it may.
@@ -347,11 +368,22 @@ class Admission:
         if sandbox is not None and tool.sandboxed and not sandbox.is_ready:
             await token.guard(sandbox.ready())
 
+    async def _trials_prepared(self, prepared: PreparedCall, token: CancelToken) -> None:
+        """Wait until it is known whether the call's commands can be tried out, if they may be."""
+        sandbox = self._environment.sandbox
+        if sandbox is None or not (self._environment.tries and prepared.tool.tries):
+            return
+        planned = self._permissions.mode == "plan"
+        undecided = planned or self._permissions.judge(prepared).permission == "prompt"
+        if undecided and sandbox.untried:
+            await token.guard(sandbox.prepare_trials())
+
     async def _permitted(
         self, prepared: PreparedCall, token: CancelToken, repeated: int
     ) -> tuple[PreparedCall, Permit]:
         """Return the call to run and its permit. Raises CallRefused, or ToolError if the preview
         shows a failure."""
+        await self._trials_prepared(prepared, token)
         verdict = self._permissions.judge(prepared)
         if verdict.permission == "auto" and prepared.tool.sandboxed:
             await self.sandbox_ready(prepared.tool, token)
@@ -369,7 +401,9 @@ class Admission:
                 "same. Do something else, or say what keeps you from it."
             )
         if verdict.permission == "auto" and not too_often:
-            return prepared, Permit(verdict.source, rule=verdict.rule, later=verdict.later)
+            return prepared, Permit(
+                verdict.source, rule=verdict.rule, later=verdict.later, tried=verdict.tried
+            )
         if too_often:
             verdict = replace(verdict, reason=f"the same call {repeated} times in a row")
 

@@ -13,7 +13,7 @@ from typing import Literal
 
 from codeagent.agent.inspection import Inspection
 from codeagent.agent.permissions import Permissions
-from codeagent.core.ports import RunningProgram, Sandbox, StdioProgram
+from codeagent.core.sandbox import RunningProgram, Sandbox, StdioProgram
 from codeagent.sandbox.tasks import run_to_end
 
 _PLANNING = "it could write in the workspace, and the mode is plan now"

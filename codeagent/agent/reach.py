@@ -16,7 +16,7 @@ from codeagent.core.display import TerminalBlock, TextBlock
 from codeagent.core.errors import ConfigError, RunCancelled
 from codeagent.core.hosts import PACKAGE_REGISTRIES, WEB_PORTS
 from codeagent.core.policy import HOSTS, SAID_NO, Decision, Policy, Rule, Verdict
-from codeagent.core.ports import (
+from codeagent.core.sandbox import (
     Command,
     CommandResult,
     OnOutput,

@@ -21,7 +21,7 @@ from codeagent.core.events import (
 )
 from codeagent.core.messages import OutputStream
 from codeagent.core.notes import SHELL, shell_note
-from codeagent.core.ports import Command, Sandbox
+from codeagent.core.sandbox import Command, Sandbox
 from codeagent.core.tool import ToolResult
 from codeagent.tools.shell.run import run_command
 

@@ -14,9 +14,9 @@ if TYPE_CHECKING:
     from codeagent.config.sessions import GivenSettings, GivenWorkspace, Outcome, RunReader, Task
     from codeagent.config.settings import Settings
     from codeagent.core.events import RunFinished
-    from codeagent.core.ports import SandboxKind
     from codeagent.core.recipes import Recipes
     from codeagent.core.runtime import Session
+    from codeagent.core.sandbox import SandboxKind
     from codeagent.sandbox.described_image import ImageSource
     from codeagent.sandbox.docker_sandbox import DockerSandbox
     from codeagent.tools.catalog import ToolCatalog

@@ -10,8 +10,8 @@ from codeagent.config.local_environment import LocalEnvironment, user_config_fil
 from codeagent.config.settings import ExtensionSettings, Settings
 from codeagent.core.errors import ConfigError
 from codeagent.core.extension import resolved
-from codeagent.core.ports import SandboxKind
 from codeagent.core.redact import Redactor
+from codeagent.core.sandbox import SandboxKind
 from codeagent.session.fold import History
 from codeagent.session.outputs import FileOutputs
 from codeagent.tools.catalog import ToolCatalog

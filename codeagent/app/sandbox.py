@@ -14,8 +14,9 @@ from codeagent.config.local_environment import LocalEnvironment, active_environm
 from codeagent.config.settings import Settings
 from codeagent.core.dataclass import dataclass
 from codeagent.core.errors import SandboxUnavailable
-from codeagent.core.ports import Sandbox, SandboxInfo, SandboxKind, Workspace
+from codeagent.core.ports import Workspace
 from codeagent.core.programs import find_program
+from codeagent.core.sandbox import Sandbox, SandboxInfo, SandboxKind
 from codeagent.core.sanitize import visible
 
 if TYPE_CHECKING:
@@ -154,6 +155,20 @@ def tell_when_started(sandbox: StartedSandbox, agent: Agent, stack: AsyncExitSta
         stack.callback(
             sandbox.starting.cancel
         )  # runs before the agent is closed, which could not report it
+
+
+def prepare_trials(started: StartedSandbox, stack: AsyncExitStack) -> None:
+    """Find out in the background whether commands can be tried out, once they can run: the first
+    one does not wait for that."""
+    sandbox, starting = started.sandbox, started.starting
+
+    async def prepare() -> None:
+        if starting is not None:
+            await asyncio.wait({starting})
+        if sandbox is not None and sandbox.is_ready:
+            await sandbox.prepare_trials()
+
+    stack.callback(asyncio.create_task(prepare()).cancel)
 
 
 def _tell_started(agent: Agent, starting: asyncio.Task[SandboxInfo]) -> None:

@@ -33,7 +33,7 @@ from codeagent.core.json_types import JsonObject
 from codeagent.core.notices import TOOLSET_USE
 from codeagent.core.patterns import AllowList
 from codeagent.core.policy import Rule
-from codeagent.core.ports import Sandbox
+from codeagent.core.sandbox import Sandbox
 from codeagent.core.sanitize import one_line, visible
 from codeagent.core.tool import Tool
 from codeagent.disk.opens import may_exist

@@ -22,7 +22,8 @@ from codeagent.core.errors import ConfigError
 from codeagent.core.extension import Extension, FileKind, Reference, resolved
 from codeagent.core.memory import OutputStore, Scratchpad
 from codeagent.core.patterns import AllowList
-from codeagent.core.ports import Sandbox, SandboxKind, Workspace
+from codeagent.core.ports import Workspace
+from codeagent.core.sandbox import Sandbox, SandboxKind
 from codeagent.core.sanitize import visible
 from codeagent.core.tool import Tool
 from codeagent.core.toolbox import ToolProblem

@@ -10,8 +10,8 @@ if TYPE_CHECKING:  # a command imports what it uses
     from codeagent.config.local_environment import LocalEnvironment
     from codeagent.config.settings import Settings
     from codeagent.core.events import RunFinished
-    from codeagent.core.ports import SandboxKind
     from codeagent.core.recipes import Recipes
+    from codeagent.core.sandbox import SandboxKind
     from codeagent.sandbox.described_image import ImageSource
     from codeagent.sandbox.docker_sandbox import DockerSandbox
     from codeagent.tools.catalog import ToolCatalog

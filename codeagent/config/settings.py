@@ -166,6 +166,12 @@ class SandboxSettings(Section):
     image: str | None = None
     """`repository`: the one that the repository describes, and no other. None: found or made as
     `codeagent sandbox status` says."""
+    approval: Literal["effects", "text"] = "effects"
+    """`effects`: a command that nobody decided about is tried out, and what it would change is
+    asked about. `text`: the command is asked about before it runs."""
+    ignored_files: Literal["take", "ask"] = "take"
+    """What is done about files that such a command changed and the ignore rules leave out; a
+    project may set `ask`."""
     lifetime: Literal["session", "command"] = "session"
     """`command`: every command gets a fresh container."""
     network: NetworkLevel = "ask"

@@ -10,6 +10,7 @@ from codeagent.core.acts import QueueKind
 from codeagent.core.approval_events import (
     ApprovalRequested,
     ApprovalResolved,
+    EffectsFound,
     HostDecided,
     PlannedCall,
 )
@@ -397,6 +398,7 @@ KnownEvent = (
     | SteerDelivered
     | ApprovalRequested
     | ApprovalResolved
+    | EffectsFound
     | HostDecided
     | ToolStarted
     | ToolUpdated

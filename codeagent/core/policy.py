@@ -12,6 +12,7 @@ from codeagent.core.errors import ConfigError
 from codeagent.core.lazy_regex import lazy_regex
 from codeagent.core.paths import host_reason, runs_by_folder, secret_reason
 from codeagent.core.patterns import HOLE, SYSTEM_FOLDER, glob_of, meets
+from codeagent.core.sanitize import first_few
 
 Permission = Literal["auto", "prompt", "deny"]
 Effect = Literal["nothing", "files", "anything"]
@@ -56,6 +57,8 @@ NETWORK = "network: "
 *)`."""
 HOSTS = "network"
 """What stands for the tool in a rule about hosts, as in `network(pypi.org, *.pythonhosted.org)`."""
+EFFECTS = "effects"
+"""What stands for the tool in a rule about what commands change, as in `effects(src/**)`."""
 _MOST_NAMED = 3
 _LONGEST_UNSURE = 2_000
 """The longest text with a hole that is compared with a rule; a longer one may match any rule."""
@@ -251,6 +254,9 @@ class Verdict:
     later: str = ""
     """With `auto`: the user is asked once the call wants to reach a host, whichever it is, for this
     reason."""
+    tried: bool = False
+    """With `auto`: the call's commands are tried out, and what they would change is decided
+    about."""
 
 
 @dataclass(frozen=True)
@@ -281,6 +287,8 @@ class Policy:
     rules: tuple[Rule, ...] = ()
     ask_reads: bool = False
     """Whether to ask about commands that only read, too."""
+    ask_ignored: bool = False
+    """Whether to ask about files that a command changed and the ignore rules leave out, too."""
     network: NetworkLevel = "ask"
     heard: tuple[str, ...] = ()
     """Whose text the model has read so far, besides the user's and this machine's: see
@@ -337,6 +345,17 @@ class Policy:
         offline = self.check(tool, key.offline, default, effect)
         return replace(offline, later=verdict.reason) if offline.permission == "auto" else verdict
 
+    def trying(self, key: ApprovalKey, verdict: Verdict) -> Verdict:
+        """Return the verdict for a call whose commands can be tried out.
+
+        Only what nobody decided about is tried out: no rule, nothing about the call itself that
+        asks, and no user who wants to be asked even about commands that change nothing.
+        """
+        undecided = verdict.permission == "prompt" and verdict.reason == ALWAYS_ASKS
+        if not undecided or self.ask_reads or key.network or key.sensitive is not None:
+            return verdict
+        return Verdict("auto", "auto", "it is tried out first", tried=True)
+
     def _by_rules_or_mode(
         self, key: ApprovalKey, rules: list[Rule], default: Permission, effect: Effect
     ) -> Verdict:
@@ -351,8 +370,7 @@ class Policy:
         if verdict.permission == "auto" or (before := self._allowed(key, rules)) is None:
             return verdict
         heard = self.heard[min(self.vouched.get(rule, 0) for rule in rules if rule not in known) :]
-        more = f" and {len(heard) - _MOST_NAMED} more" if len(heard) > _MOST_NAMED else ""
-        names = f"{', '.join(heard[:_MOST_NAMED])}{more}"
+        names = first_few(heard, _MOST_NAMED)
         why = f"{before.rule} is suspended: the model has since read text from {names}, which may be behind this call"
         return Verdict("prompt", "rule", why, before.rule)
 

@@ -12,7 +12,7 @@ from codeagent.core.jobs import SessionJobs
 from codeagent.core.memory import OutputStore, Skills
 from codeagent.core.model import ModelInUse, ModelRequest
 from codeagent.core.policy import Rule
-from codeagent.core.ports import Sandbox, SandboxInfo
+from codeagent.core.sandbox import Sandbox, SandboxInfo
 from codeagent.core.toolbox import Toolbox
 
 PartT = TypeVar("PartT")

@@ -14,7 +14,8 @@ from codeagent.core.json_types import MAIN, JsonObject, JsonValue
 from codeagent.core.memory import Scratchpad
 from codeagent.core.messages import ContentPart, ErrorInfo, ErrorKind, TextPart, ignored
 from codeagent.core.policy import ApprovalKey, Effect, Mode, Permission
-from codeagent.core.ports import RunsCommands, Workspace
+from codeagent.core.ports import Workspace
+from codeagent.core.sandbox import RunsCommands
 from codeagent.core.sanitize import spelled
 
 if TYPE_CHECKING:  # few agents write to others
@@ -386,6 +387,9 @@ class Tool(ABC, Generic[ArgsT]):
     sandboxed: bool = False
     """Whether it runs through `ToolContext.sandbox`: in plan mode with the workspace mounted
     read-only."""
+    tries: bool = False
+    """Whether its commands can be tried out, so that what they would change is asked about in place
+    of the call."""
     require_info: bool = False
     """Whether its calls are refused until the model has read its documentation with `info`."""
     in_place_of: "Tool[Any] | None" = None

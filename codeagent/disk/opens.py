@@ -10,13 +10,15 @@ import errno
 import os
 import re
 import stat
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
+from contextlib import contextmanager
 from pathlib import Path
 
 Name = str | bytes | Path
 _PATH_ONLY = getattr(os, "O_PATH", os.O_RDONLY)
 _libc = ctypes.CDLL(None, use_errno=True)
 _RENAME_NOREPLACE = 1
+_RENAME_EXCHANGE = 2
 _REPORTS_SINCE = (5, 8)
 _REPORTING = frozenset({0xEF53, 0x58465342, 0x9123683E, 0xF2F52010, 0x01021994})
 """The types of ext2 to ext4, XFS, Btrfs, F2FS and tmpfs, as `fstatfs` gives them."""
@@ -92,6 +94,15 @@ def open_below(folder: int, parts: Iterable[str], *, listed: bool = False) -> in
     return found
 
 
+@contextmanager
+def closing_fd(fd: int) -> Iterator[int]:
+    """Close the descriptor after the block."""
+    try:
+        yield fd
+    finally:
+        os.close(fd)
+
+
 def create_file(name: Name, mode: int = 0o600, *, within: int | None = None) -> int:
     """Make a file and open it for writing; FileExistsError if anything has that name."""
     return os.open(name, os.O_WRONLY | os.O_CREAT | os.O_EXCL | _SAFE, mode, dir_fd=within)
@@ -128,16 +139,17 @@ def sync_file_system(fd: int) -> None:
 
     Raises OSError: ENOSYS if a failed write might go unreported.
     """
-    sync = getattr(_libc, "syncfs", None)
-    if sync is None or not _reports_failed_writes(fd):
+    if not syncs_at_once(fd):
         raise _error(errno.ENOSYS)
-    if sync(fd) != 0:
+    if _libc.syncfs(fd) != 0:
         raise _error(ctypes.get_errno())
 
 
-def _reports_failed_writes(fd: int) -> bool:
-    """Tell whether `syncfs` reports a failed write: since Linux 5.8, on file systems that have no
-    other one below."""
+def syncs_at_once(fd: int) -> bool:
+    """Tell whether there is a `syncfs` that reports a failed write: since Linux 5.8, on file systems
+    that have no other one below."""
+    if not hasattr(_libc, "syncfs"):
+        return False
     release = re.match(r"(\d+)\.(\d+)", os.uname().release)
     if release is None or (int(release[1]), int(release[2])) < _REPORTS_SINCE:
         return False
@@ -158,10 +170,22 @@ def rename_new(name: str, new: str, source: int, target: int) -> None:
     Raises OSError: FileExistsError if it is taken, ENOSYS or EINVAL if that cannot be done in one
     step.
     """
+    _rename(name, new, source, target, _RENAME_NOREPLACE)
+
+
+def exchange(name: str, other: str, source: int, target: int) -> None:
+    """Exchange a file in the folder `source` with one in the folder `target`, in one step.
+
+    Raises OSError: FileNotFoundError if one is missing, ENOSYS or EINVAL if that cannot be done.
+    """
+    _rename(name, other, source, target, _RENAME_EXCHANGE)
+
+
+def _rename(name: str, new: str, source: int, target: int, flags: int) -> None:
     rename = getattr(_libc, "renameat2", None)
     if rename is None:
         raise _error(errno.ENOSYS)
-    if rename(source, os.fsencode(name), target, os.fsencode(new), _RENAME_NOREPLACE) != 0:
+    if rename(source, os.fsencode(name), target, os.fsencode(new), flags) != 0:
         raise _error(ctypes.get_errno())
 
 
@@ -171,11 +195,8 @@ def _error(number: int) -> OSError:
 
 def sync_folder(folder: Path) -> None:
     """Make the names in a folder durable."""
-    fd = os.open(folder, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
-    try:
+    with closing_fd(os.open(folder, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)) as fd:
         os.fsync(fd)
-    finally:
-        os.close(fd)
 
 
 def remove_empty_folders(parent: int, name: str) -> None:

@@ -7,10 +7,11 @@ from collections.abc import Awaitable, Callable
 from dataclasses import field
 from functools import partial
 from itertools import count
+from typing import TYPE_CHECKING
 
 from codeagent.core.dataclass import dataclass
 from codeagent.core.errors import EngineError, SandboxLost, SandboxUnavailable
-from codeagent.core.ports import Command, CommandResult, OnOutput, SandboxInfo
+from codeagent.core.sandbox import Command, CommandResult, OnOutput, SandboxInfo
 from codeagent.sandbox.engine import Engine
 from codeagent.sandbox.engine_socket import unanswered
 from codeagent.sandbox.exec import (
@@ -31,6 +32,9 @@ from codeagent.sandbox.self_test import SelfTest, describe, remedy_of, self_test
 from codeagent.sandbox.spare import Spare
 from codeagent.sandbox.spec import SandboxSpec
 from codeagent.sandbox.tasks import DRAIN_SECONDS, in_thread, report_waiting, run_to_end, started
+
+if TYPE_CHECKING:
+    from codeagent.sandbox.layers import Layer  # only for views
 
 CommandVariables = Callable[[Engine, Container], Awaitable[tuple[str, ...]]]
 """Makes the variables (`NAME=value`) of one command, once it is known which container it starts
@@ -53,7 +57,7 @@ class _RunningCall:
 
 
 class SessionContainer:
-    """Runs commands as `codeagent.core.ports.Sandbox` does, in one container at a time."""
+    """Runs commands as `codeagent.core.sandbox.Sandbox` does, in one container at a time."""
 
     def __init__(
         self,
@@ -90,6 +94,8 @@ class SessionContainer:
         self._why_root = ""
         """Why the self-test failed with mapped ids; empty if it did not."""
         self._paused: str | None = None
+        self.layers: list[Layer] = []
+        """The layers of its containers, the current one last."""
         self._to_say: list[str] = []
         """Notices for the next command."""
 
@@ -109,6 +115,11 @@ class SessionContainer:
     def is_ready(self) -> bool:
         """Whether there is a container to run commands in."""
         return self._container is not None and not self._resources.shut
+
+    async def id(self) -> str:
+        """Return the id of the container, which is made if there is none. Raises
+        SandboxUnavailable."""
+        return (await self._ready()).container_id
 
     @property
     def busy(self) -> bool:
@@ -242,19 +253,21 @@ class SessionContainer:
         self._to_say.append(why)
         await self.close()
 
-    async def close(self) -> None:
-        """Close; the session's resources are shut before, and closed after this."""
+    async def close(self) -> bool:
+        """Close, and tell whether it is certain that nothing lives inside any longer; the session's
+        resources are shut before, and closed after this."""
         if self._making is not None:
             self._making.cancel()
+        gone = True
         container = self._container
         self._give_up(container)
         if self._stale is not None and not (
             container is not None and await ended(container.processes)
         ):
             engine = self._engine
-            if await engine.answers():
-                await kill(engine, self._stale)
+            gone = await engine.answers() and await kill(engine, self._stale)
         self._stale = None
+        return gone
 
     async def _begin(self, call: _RunningCall, command: Command, on_output: OnOutput) -> Execution:
         """Start the command. Raises SandboxUnavailable if nothing ran, SandboxLost if that is
@@ -348,15 +361,18 @@ class SessionContainer:
                 stale=self._stale,
                 why_root=self._why_root,
             )
-            container = await in_thread(work, Container.disconnect)
+            container = await in_thread(work, Container.discard)
         self._stale = None
         self._left = False
         self._guard.begin(container)
+        if container.layer is not None:
+            self.layers.append(container.layer)
         try:
             async with self._freeze_lock.activity():
                 target = self._target(container)
-                read_only = spec.read_only_workspace
-                self.tested = await self_test(engine, target, root, container, read_only)
+                self.tested = await self_test(
+                    engine, target, root, container, read_only=spec.read_only
+                )
         except BaseException as error:
             self._give_up(container)
             if isinstance(error, EngineError | SandboxLost):
@@ -438,7 +454,7 @@ class SessionContainer:
     def _notices(self, call: _RunningCall) -> tuple[str, ...]:
         """Return what happened around the command; what it planted is moved away first."""
         assert call.container is not None
-        if self._spec.read_only_workspace:
+        if self._spec.access != "writable":  # nothing can be planted; what appeared is the user's
             return tuple(call.notices)
         return (*call.notices, *self._guard.quarantined(call.container))
 

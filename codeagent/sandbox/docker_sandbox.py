@@ -11,7 +11,7 @@ from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from codeagent.core.ports import (
+from codeagent.core.sandbox import (
     Command,
     CommandResult,
     OnOutput,
@@ -31,13 +31,22 @@ from codeagent.sandbox.mounts import PinnedRoot
 from codeagent.sandbox.packages import PackageCache
 from codeagent.sandbox.self_test import SelfTest
 from codeagent.sandbox.spec import SandboxSpec
-from codeagent.sandbox.tasks import LOOK_SECONDS, Room, all_done, in_thread, started, within_disk
+from codeagent.sandbox.tasks import (
+    LOOK_SECONDS,
+    Room,
+    all_done,
+    finish_left,
+    in_thread,
+    started,
+    within_disk,
+)
 from codeagent.sandbox.thaw import thaw_left
 
 if TYPE_CHECKING:  # a session may do without
     from codeagent.sandbox.egress.containers import EgressContainers
     from codeagent.sandbox.egress.internet import Internet
     from codeagent.sandbox.programs import ContainerPrograms
+    from codeagent.sandbox.trials import Trials, TriedCommand
 
 _SHARE = 8
 """The package cache is trimmed once an eighth of what it may take was written, wherever that
@@ -45,7 +54,7 @@ was."""
 
 
 class DockerSandbox:
-    """Implements `codeagent.core.ports.Sandbox` with a local Docker engine.
+    """Implements `codeagent.core.sandbox.Sandbox` with a local Docker engine.
 
     The other containers are made by the first command that needs them; each has its own `/tmp` and
     processes.
@@ -61,11 +70,16 @@ class DockerSandbox:
         self._on_progress: Callable[[str], None] = lambda _: None
         self._instance = secrets.token_hex(8)
         self._default = self._make(spec)
-        self._read_only = self._make(replace(spec, read_only_workspace=True))
+        self._read_only = self._make(replace(spec, access="read-only"))
         self._egress: EgressContainers | None = None
         self._programs: ContainerPrograms | None = None
         """Both are made for the first command that may reach hosts, or the first program."""
         self._resources.may_plant = lambda: bool(self._writing) or self._default.busy
+        self._trials: Trials | None = None
+        self.untried = "it is not known yet whether a view of the workspace can be made"
+        """See the port."""
+        self.tried_read_only = ""
+        """See the port."""
         self._unswept = False
         """Something that could plant has run since it was last seen that nothing was running."""
         self._found: tuple[str, ...] = ()
@@ -131,6 +145,32 @@ class DockerSandbox:
         if result.left_running and self._watching is None:
             self._watching = asyncio.create_task(self._watch_what_is_left(Room(*self._written)))
         return result
+
+    async def finish_landings(self) -> tuple[str, ...]:
+        """See the port."""
+        return await finish_left(self.spec.state_dir, self.spec.root)
+
+    async def try_out(self, command: Command, on_output: OnOutput) -> "TriedCommand":
+        """See the port."""
+        try:
+            return await self._views().run(command, on_output)
+        finally:
+            self._trim_soon(command)
+
+    async def prepare_trials(self) -> None:
+        """See the port."""
+        self.untried = await self._views().impossible()
+        self.tried_read_only = self._views().read_only
+        await self._views().ready()
+
+    def _views(self) -> "Trials":
+        if self._trials is None:
+            from codeagent.sandbox.trials import Trials  # not before the first trial
+
+            self._trials = Trials(
+                self.spec, self._resources, self._make, self._default, self._written
+            )
+        return self._trials
 
     async def start_program(self, program: StdioProgram) -> RunningProgram:
         """Start a program in a container of its own, see `StartProgram`."""
@@ -200,7 +240,8 @@ class DockerSandbox:
             if self._programs is not None:
                 await self._programs.close()
         finally:
-            await all_done(*(place.close() for place in self._places))
+            views = () if self._trials is None else (self._trials,)
+            await all_done(*(place.close() for place in (*views, *self._places)))
             await in_thread(
                 self._resources.settled
             )  # the end of this process would end what creates a container
@@ -322,9 +363,8 @@ class DockerSandbox:
         return self._egress, self._programs
 
     def _make(self, spec: SandboxSpec) -> SessionContainer:
-        return SessionContainer(
-            spec, self._resources, self._instance, self._freeze_lock, self._tell
-        )
+        def tell(text: str) -> None:
+            if spec.view is None:  # views are mostly made while nobody waits for them
+                self._on_progress(text)
 
-    def _tell(self, text: str) -> None:
-        self._on_progress(text)
+        return SessionContainer(spec, self._resources, self._instance, self._freeze_lock, tell)

@@ -356,6 +356,12 @@ class Engine:
         found = self.call("GET", "/volumes", _filters(label=label, dangling="true"))
         return {each["Name"]: each.get("Labels") or {} for each in found.get("Volumes") or []}
 
+    def volumes_of(self, container_id: str) -> dict[str, str]:
+        """Return the names of a container's volumes, by where they are mounted."""
+        found = self.call("GET", f"/containers/{container_id}/json")
+        mounts = found.get("Mounts") or []
+        return {each["Destination"]: each["Name"] for each in mounts if each["Type"] == "volume"}
+
     def remove_volume(self, name: str) -> None:
         """Remove a volume; it may be gone, or in use again, already."""
         self.call("DELETE", f"/volumes/{name}", fine=(404, 409))

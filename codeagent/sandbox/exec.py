@@ -11,7 +11,7 @@ from pathlib import Path
 from codeagent.core.dataclass import dataclass
 from codeagent.core.errors import EngineError, SandboxError, SandboxLost
 from codeagent.core.messages import OutputStream
-from codeagent.core.ports import Command, OnOutput
+from codeagent.core.sandbox import Command, OnOutput
 from codeagent.sandbox.engine import Engine
 from codeagent.sandbox.exec_stream import ExecTarget, lost, run_script
 from codeagent.sandbox.freeze import FreezeLock, is_ending, only_keepers

@@ -11,6 +11,7 @@ from collections.abc import Callable, Collection, Iterator
 from contextlib import contextmanager, suppress
 from functools import partial
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 from codeagent.core.dataclass import dataclass
 from codeagent.core.errors import SandboxUnavailable
@@ -35,6 +36,10 @@ from codeagent.sandbox.spec import SandboxSpec
 from codeagent.sandbox.tasks import in_thread
 from codeagent.sandbox.thaw import FrozenList
 from codeagent.sandbox.work_user import WorkUser
+
+if TYPE_CHECKING:
+    from codeagent.sandbox.image import ImageChoice  # brings what finds images
+    from codeagent.sandbox.layers import Layer  # only for views
 
 _SETTLE_SECONDS = 10.0
 """How long closing waits for an engine that is creating a container."""
@@ -79,6 +84,8 @@ class SessionResources:
         appeared while something might plant it is not among them."""
         self.may_plant: Callable[[], bool] = lambda: False
         """Whether something is running that could plant."""
+        self.image: ImageChoice | None = None
+        """The image of the last container that is not a view, which views have as well."""
         self.frozen = FrozenList(spec.state_dir)
         self.shut = False
         """From now on no container may be created."""
@@ -246,6 +253,8 @@ class Container:
     """What is mounted in place of the git directory; None if that is mounted itself."""
     user: WorkUser
     """The user that commands run as."""
+    layer: "Layer | None"
+    """What gets the changes of a view; None if the workspace itself does."""
 
     @property
     def guarded(self) -> tuple[tuple[str, int], ...]:
@@ -281,6 +290,15 @@ class Container:
 
     def disconnect(self) -> None:
         self.stdin.close()
+
+    def discard(self) -> None:
+        """End it before anything has run inside."""
+        self.disconnect()
+        if self.layer is not None:
+            from codeagent.sandbox.layers import remove_layer  # only for views
+
+            with suppress(OSError):  # the next start removes it
+                remove_layer(self.layer)
 
 
 class ContainerGuard:

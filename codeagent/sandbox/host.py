@@ -13,7 +13,9 @@ from pathlib import Path
 from codeagent.core.errors import SandboxUnavailable
 from codeagent.core.host_programs import COMMAND, WATCHDOG, new_mark, start_program
 from codeagent.core.messages import OutputStream
-from codeagent.core.ports import (
+from codeagent.core.programs import find_program
+from codeagent.core.redact import is_secret_name
+from codeagent.core.sandbox import (
     Command,
     CommandResult,
     OnOutput,
@@ -21,9 +23,8 @@ from codeagent.core.ports import (
     SandboxInfo,
     SandboxSweep,
     StdioProgram,
+    Trial,
 )
-from codeagent.core.programs import find_program
-from codeagent.core.redact import is_secret_name
 from codeagent.core.watchdog import MARK
 from codeagent.sandbox.freeze import FreezeLock
 from codeagent.sandbox.process_tree import (
@@ -38,6 +39,7 @@ from codeagent.sandbox.process_tree import (
 from codeagent.sandbox.tasks import (
     DRAIN_SECONDS,
     LONGEST_ARGUMENT,
+    finish_left,
     in_thread,
     run_to_end,
     within_disk,
@@ -53,7 +55,7 @@ _ALSO_SECRET = frozenset(
 
 
 class HostSandbox:
-    """Implements `codeagent.core.ports.Sandbox` without a container; confines nothing."""
+    """Implements `codeagent.core.sandbox.Sandbox` without a container; confines nothing."""
 
     def __init__(self, root: Path, environment: Mapping[str, str], state_dir: Path) -> None:
         """`environment` is this process's; commands do not get variables that contain secrets."""
@@ -85,6 +87,24 @@ class HostSandbox:
 
     async def ready(self) -> None:
         """Return at once."""
+
+    @property
+    def untried(self) -> str:
+        """See the port."""
+        return "commands run on this machine"
+
+    tried_read_only = ""
+
+    async def prepare_trials(self) -> None:
+        """See the port."""
+
+    async def finish_landings(self) -> tuple[str, ...]:
+        """See the port."""
+        return await finish_left(self._state_dir, self._root)
+
+    async def try_out(self, command: Command, on_output: OnOutput) -> Trial:
+        """See the port."""
+        raise SandboxUnavailable(self.untried, "run it without trying it out")
 
     @property
     def exposed(self) -> str:

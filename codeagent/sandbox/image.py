@@ -25,8 +25,8 @@ from codeagent.core.programs import find_program
 from codeagent.disk.opens import read_regular
 from codeagent.sandbox.described_image import BuildLimits, DescribedImage
 from codeagent.sandbox.engine import IMAGES, Engine
-from codeagent.sandbox.profile import DEFAULT_PATH, Bind
-from codeagent.sandbox.spec import SandboxSpec
+from codeagent.sandbox.profile import DEFAULT_PATH
+from codeagent.sandbox.spec import Bind, SandboxSpec
 from codeagent.sandbox.tasks import keeping
 from codeagent.sandbox.user_python import host_python
 
@@ -215,7 +215,7 @@ def _of_repository(
         )
     limits = BuildLimits(spec.image.build_network, spec.limits.memory_bytes)
     details = image.build(engine, limits, on_progress)
-    main = not (spec.read_only_workspace or spec.per_command or spec.egress_folder)
+    main = not (spec.read_only or spec.per_command or spec.egress_folder)
     note = ""
     if main and image.is_outdated(details):
         note = f"files that went into the image of {image.file} have changed; codeagent sandbox build builds it again"

@@ -6,12 +6,14 @@
 import os
 import secrets
 import threading
-from collections.abc import Callable
-from contextlib import suppress
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager, suppress
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 from codeagent.core.dataclass import dataclass
 from codeagent.core.errors import EngineError, SandboxUnavailable
+from codeagent.core.lazy_regex import lazy_regex
 from codeagent.core.sanitize import visible
 from codeagent.disk.opens import create_file
 from codeagent.sandbox import packages
@@ -33,20 +35,24 @@ from codeagent.sandbox.profile import (
     HOME,
     KEEPER,
     PROXY_FOLDER,
-    Bind,
     ContainerSpec,
     create_arguments,
     seccomp_filter,
 )
 from codeagent.sandbox.self_test import OWN_KERNEL
-from codeagent.sandbox.spec import SandboxSpec
+from codeagent.sandbox.spec import Bind, SandboxSpec
 from codeagent.sandbox.tasks import keeping
 from codeagent.sandbox.user_python import python_links, search_path, start_scripts
 from codeagent.sandbox.work_user import WorkUserChoice, choose_user
 
+if TYPE_CHECKING:
+    from codeagent.sandbox.layers import Layer  # only for views
+
 _REAP_SECONDS = 3.0
 """How long a start waits for what dead processes left to be removed; that may take longer, beside
 it."""
+_PLAIN = lazy_regex(r"[^,:\\\s\"]+")
+"""Paths that need no escape in the options of a mount."""
 _SEES_NOTHING = "use an engine on this machine that sees this directory (docker context ls)"
 _REFUSALS = (
     ("bind source path does not exist", _SEES_NOTHING),
@@ -107,44 +113,62 @@ def _start(
 ) -> Container:
     """Make and start a container. Raises SandboxUnavailable, EngineError."""
     root, engine = resources.opened()
-    image = choose_image(engine, spec, on_progress)
-    contents = _contents(spec, resources, work, image)
-    arguments = create_arguments(
-        ContainerSpec(
-            image=image.reference,
-            root=str(root.path),
-            uid=work.user.uid,
-            gid=work.user.gid,
-            binds=contents.binds,
-            path=contents.path,
-            variables=_variables(spec) + contents.cache.variables + work.user.variables,
-            seccomp_file=_filter_file(spec.state_dir) if podman else "",
-            user_namespace="keep-id" if podman and is_rootless(engine.socket_path) else "",
-            memory_bytes=spec.limits.memory_bytes,
-            tmp_bytes=spec.limits.tmp_bytes,
-            pids=spec.limits.pids,
-            cpus=spec.limits.cpus,
-        ),
-        labels(spec.session, instance, str(root.path)),
-    )
-    with resources.creating() as unwanted:
+    if spec.view is None or resources.image is None:
+        resources.image = choose_image(engine, spec, on_progress)
+    image = resources.image
+    with resources.creating() as unwanted, _layer(spec, root) as layer:
+        contents = _contents(spec, resources, work, image, layer)
+        arguments = create_arguments(
+            ContainerSpec(
+                image=image.reference,
+                root=str(root.path),
+                uid=work.user.uid,
+                gid=work.user.gid,
+                binds=contents.binds,
+                path=contents.path,
+                variables=_variables(spec) + contents.cache.variables + work.user.variables,
+                seccomp_file=_filter_file(spec.state_dir) if podman else "",
+                user_namespace="keep-id" if podman and is_rootless(engine.socket_path) else "",
+                limits=spec.limits,
+                view=spec.view,
+                layer=contents.layer,
+            ),
+            labels(spec.session, instance, str(root.path)),
+        )
         container_id, stdin = engine.run(arguments, unwanted)
-    outside = resources.repository
-    return Container(
-        container_id=container_id,
-        stdin=stdin,
-        processes=process_list(engine, container_id),
-        image=image.reference,
-        image_origin=image.origin,
-        protected=contents.protected,
-        secrets=contents.hidden,
-        mounts=outside.mounts + contents.cache.mounts,
-        told=(*outside.warnings, *filter(None, (spec.image.note, image.note))),
-        warnings=contents.warnings,
-        path=contents.path,
-        git_view=contents.view,
-        user=work.user,
-    )
+        outside = resources.repository
+        return Container(
+            container_id=container_id,
+            stdin=stdin,
+            processes=process_list(engine, container_id),
+            image=image.reference,
+            image_origin=image.origin,
+            protected=contents.protected,
+            secrets=contents.hidden,
+            mounts=outside.mounts + contents.cache.mounts,
+            told=(*outside.warnings, *filter(None, (spec.image.note, image.note))),
+            warnings=contents.warnings,
+            path=contents.path,
+            git_view=contents.view,
+            user=work.user,
+            layer=layer,
+        )
+
+
+@contextmanager
+def _layer(spec: SandboxSpec, root: PinnedRoot) -> "Iterator[Layer | None]":
+    """Make the layer of a view, and remove it if the block fails; None if there is none."""
+    if spec.view is None or not spec.view.layered:
+        yield None
+        return
+    from codeagent.sandbox.layers import new_layer, remove_layer  # only for views
+
+    layer = new_layer(spec.state_dir, root)
+    try:
+        yield layer
+    except BaseException:
+        remove_layer(layer)
+        raise
 
 
 @dataclass(frozen=True)
@@ -170,12 +194,19 @@ class _Contents:
     view: GitView | None
     cache: _MountedCache
     warnings: tuple[str, ...]
+    layer: tuple[str, str] | None
+    """See `ContainerSpec`."""
 
 
 def _contents(
-    spec: SandboxSpec, resources: SessionResources, work: WorkUserChoice, image: ImageChoice
+    spec: SandboxSpec,
+    resources: SessionResources,
+    work: WorkUserChoice,
+    image: ImageChoice,
+    layer: "Layer | None",
 ) -> _Contents:
-    """Prepare everything on this machine that is mounted. Raises SandboxUnavailable."""
+    """Prepare everything on this machine that is mounted; `layer`: what gets the changes in place
+    of the workspace. Raises SandboxUnavailable."""
     root, _ = resources.opened()
     outside = resources.repository
     protected = _mountable(root.protected())
@@ -186,7 +217,8 @@ def _contents(
     folders += [bind.source for bind in (*spec.binds, *cache.binds)]
     # What the image brings from the home directory may be private.
     folders += [bind.source for bind in image.binds if Path(bind.source).is_relative_to(spec.home)]
-    work.show(folders if view is None else [*folders, str(view.folder)])
+    folders += [] if view is None else [str(view.folder)]
+    work.show(folders if layer is None else [*folders, str(layer.folder)])
     own = state_files(spec.state_dir, work.user.uid, work.user.gid)
     links = python_links(spec.python.environment, image.python)
     python = (start_scripts(spec.state_dir, links),) if links else ()
@@ -200,7 +232,20 @@ def _contents(
         view=view,
         cache=cache,
         warnings=(*_warnings(hidden), *filter(None, (unviewed,)), *cache.warnings),
+        layer=None if layer is None else _layer_folders(root, layer, work),
     )
+
+
+def _layer_folders(root: PinnedRoot, layer: "Layer", work: WorkUserChoice) -> tuple[str, str]:
+    """Return where the engine finds the workspace and the layer. Raises SandboxUnavailable if it
+    cannot be given them."""
+    lower, own = (work.shown(path) for path in (str(root.path), str(layer.folder)))
+    if odd := next((path for path in (lower, own) if not _PLAIN.fullmatch(path)), None):
+        raise SandboxUnavailable(
+            f"{visible(odd)} cannot be shown as a view: it has a space, a quote or one of `,:\\` in its name",
+            "rename the folder",
+        )
+    return lower, own
 
 
 def _reap_strays(engine: Engine) -> None:
@@ -299,7 +344,11 @@ def _binds(
         Bind(str(group), "/etc/group"),
         *(Bind(path, path, recursive=False) for path, _ in resources.repository.mounts),
         *spec.binds,
-        *_workspace(root, spec.read_only_workspace),
+        *(
+            _mounted(root)
+            if spec.view is not None and spec.view.layered
+            else _workspace(root, spec.read_only)
+        ),
         *(Bind(found.path, found.path) for found in protected),
         *(Bind(str(empty), path) for path in sorted(found.path for found in hidden.masked)),
         *(() if spec.egress_folder is None else (Bind(str(spec.egress_folder), PROXY_FOLDER),)),
@@ -309,7 +358,7 @@ def _binds(
 def _package_cache(spec: SandboxSpec, uid: int, image: ImageChoice) -> _MountedCache:
     """Open the package cache, except for a container that may change nothing: nothing watches how
     much it writes."""
-    if spec.packages is None or spec.read_only_workspace:
+    if spec.packages is None or spec.read_only:
         return _MountedCache()
     try:
         folder, inode = spec.packages.open(uid)
@@ -330,11 +379,12 @@ def _workspace(root: PinnedRoot, read_only: bool) -> tuple[Bind, ...]:
     here = str(root.path)
     if not read_only:
         return (Bind(here, here, read_only=False),)
-    below = submounts(root.path)
-    return (
-        Bind(here, here, recursive=False),
-        *(Bind(path, path, recursive=False) for path in below),
-    )
+    return (Bind(here, here, recursive=False), *_mounted(root))
+
+
+def _mounted(root: PinnedRoot) -> tuple[Bind, ...]:
+    """Return read-only mounts of what is mounted below the root."""
+    return tuple(Bind(path, path, recursive=False) for path in submounts(root.path))
 
 
 def _warnings(hidden: Secrets) -> tuple[str, ...]:

@@ -7,7 +7,7 @@ import stat
 import threading
 import time
 from collections import deque
-from contextlib import suppress
+from contextlib import AbstractContextManager, suppress
 from pathlib import Path
 from typing import Literal
 
@@ -16,7 +16,7 @@ from codeagent.core.errors import SandboxUnavailable
 from codeagent.core.lazy_regex import lazy_regex
 from codeagent.core.paths import protected_part, secret_reason
 from codeagent.core.sanitize import visible
-from codeagent.disk.opens import open_below, open_file, open_folder
+from codeagent.disk.opens import closing_fd, open_below, open_file, open_folder
 
 EntryKind = Literal["directory", "file", "link", "other"]
 _REFUSED = (
@@ -107,6 +107,10 @@ class PinnedRoot:
     def close(self) -> None:
         os.close(self.fd)
 
+    def listed(self) -> AbstractContextManager[int]:
+        """Open it for the block so that it can be listed."""
+        return closing_fd(open_folder(".", within=self.fd))
+
     def refuse_moved(self) -> None:
         """Raise SandboxUnavailable unless the path still leads to this very directory."""
         with suppress(OSError):
@@ -136,11 +140,8 @@ class PinnedRoot:
 
     def protected(self) -> tuple[PinnedEntry, ...]:
         """Return every spelling of `.git` and `.codeagent` directly below the root."""
-        fd = open_folder(".", within=self.fd)
-        try:
+        with self.listed() as fd:
             names = sorted(name for name in os.listdir(fd) if protected_part(name))  # noqa: PTH208  # a descriptor, no path
-        finally:
-            os.close(fd)
         return tuple(found for found in map(self.find, names) if found is not None)
 
 

@@ -7,6 +7,7 @@ from pathlib import Path
 from typing import Any
 
 from codeagent.core.dataclass import dataclass
+from codeagent.sandbox.spec import Bind, SandboxLimits, View
 
 KEEPER = 65533
 """Uid and gid of the container's main process: not those of the work, so that work cannot end
@@ -65,17 +66,6 @@ _PLAIN_TYPES = (0, 0o010000, 0o100000, 0o140000)
 
 
 @dataclass(frozen=True)
-class Bind:
-    """A mount of something that exists on this machine."""
-
-    source: str
-    target: str
-    read_only: bool = True
-    recursive: bool = True
-    """Include what is mounted below the source; that stays writable whatever `read_only` says."""
-
-
-@dataclass(frozen=True)
 class ContainerSpec:
     """What differs from one container to the next."""
 
@@ -87,10 +77,7 @@ class ContainerSpec:
     """Of the work, for the home directory; the container itself starts as KEEPER."""
     binds: tuple[Bind, ...]
     path: str
-    memory_bytes: int
-    tmp_bytes: int
-    pids: int
-    cpus: float
+    limits: SandboxLimits
     variables: tuple[tuple[str, str], ...] = ()
     """What commands have in their environment besides ENVIRONMENT and PATH."""
     seccomp_file: str = ""
@@ -98,14 +85,17 @@ class ContainerSpec:
     the filter itself."""
     user_namespace: str = ""
     """`keep-id`: the user's own uid is the same inside; for Podman without root."""
+    view: View | None = None
+    """The view of the workspace that it is; None: it has scratch and loopback of its own."""
+    layer: tuple[str, str] | None = None
+    """The folder that is shown at the root, and one with `upper`, which gets the changes, and
+    `work`, which is the kernel's; None: the root is a bind like any other."""
 
 
 def create_arguments(spec: ContainerSpec, labels: dict[str, str]) -> dict[str, Any]:
     """Return the body of `POST /containers/create`."""
     environment = ENVIRONMENT | {"PATH": spec.path} | dict(spec.variables)
-    home = "mode=1777" if spec.seccomp_file else f"mode=0700,uid={spec.uid},gid={spec.gid}"
     limits = {"core": 0, "nofile": 4096} | ({"nproc": 4096} if spec.seccomp_file else {})
-    tmpfs = f"rw,exec,nosuid,nodev,size={spec.tmp_bytes}"
     devices, terminals = (_READ_ONLY_DEVICES, [_terminals(labels)]) if spec.uid == 0 else ({}, [])
     return {
         "Image": spec.image,
@@ -114,7 +104,7 @@ def create_arguments(spec: ContainerSpec, labels: dict[str, str]) -> dict[str, A
         "User": f"{KEEPER}:{KEEPER}",
         "Env": [f"{name}={value}" for name, value in sorted(environment.items())],
         "WorkingDir": "/",
-        "Hostname": "sandbox",
+        **({} if spec.view else {"Hostname": "sandbox"}),
         "Labels": labels | {"codeagent.profile": profile_hash(spec)},
         "Healthcheck": {"Test": ["NONE"]},
         "AttachStdin": True,
@@ -123,11 +113,11 @@ def create_arguments(spec: ContainerSpec, labels: dict[str, str]) -> dict[str, A
         "AttachStdout": False,
         "AttachStderr": False,
         "Tty": False,
-        "NetworkDisabled": True,
+        "NetworkDisabled": spec.view is None,
         "HostConfig": {
             "AutoRemove": True,
             "Init": True,
-            "NetworkMode": "none",
+            "NetworkMode": f"container:{spec.view.container_id}" if spec.view else "none",
             "Privileged": False,
             "CapDrop": ["ALL"],
             "SecurityOpt": [
@@ -135,15 +125,20 @@ def create_arguments(spec: ContainerSpec, labels: dict[str, str]) -> dict[str, A
                 f"seccomp={spec.seccomp_file or seccomp_filter()}",
             ],
             "ReadonlyRootfs": True,
-            "Tmpfs": {"/tmp": f"{tmpfs},mode=1777", HOME: f"{tmpfs},{home}", **devices},
-            "Mounts": [*(_mount(bind) for bind in spec.binds), *terminals],
+            "Tmpfs": {**(_memory(spec) if spec.seccomp_file else {}), **devices},
+            "Mounts": [
+                *(_mount(bind) for bind in spec.binds),
+                *([_overlay(spec.root, spec.layer, labels)] if spec.layer else []),
+                *([] if spec.seccomp_file else _scratch(spec, labels)),
+                *terminals,
+            ],
             "IpcMode": "private",
             **({"UsernsMode": spec.user_namespace} if spec.user_namespace else {}),
             "CgroupnsMode": "private",
-            "PidsLimit": spec.pids,
-            "Memory": spec.memory_bytes,
-            "MemorySwap": spec.memory_bytes,
-            "NanoCpus": int(spec.cpus * 1e9),
+            "PidsLimit": spec.limits.pids,
+            "Memory": spec.limits.memory_bytes,
+            "MemorySwap": spec.limits.memory_bytes,
+            "NanoCpus": int(spec.limits.cpus * 1e9),
             "Ulimits": [
                 {"Name": name, "Soft": most, "Hard": most} for name, most in limits.items()
             ],
@@ -201,18 +196,54 @@ def _is(index: int, mask: int, value: int) -> dict[str, Any]:
     return {"index": index, "value": mask, "valueTwo": value, "op": "SCMP_CMP_MASKED_EQ"}
 
 
+def _memory(spec: ContainerSpec) -> dict[str, str]:
+    """Return `/tmp` and the home directory as Podman takes them, which gives them no owner."""
+    options = f"rw,exec,nosuid,nodev,size={spec.limits.tmp_bytes},mode=1777"
+    return {"/tmp": options, HOME: options}
+
+
+def _scratch(spec: ContainerSpec, labels: dict[str, str]) -> list[dict[str, Any]]:
+    """Return `/tmp` and the home directory as volumes in memory, which other containers can share.
+
+    They go with the last of these containers, and are labelled for the case that the engine leaves
+    one.
+    """
+    size = f"nosuid,nodev,size={spec.limits.tmp_bytes}"
+    options = {"/tmp": f"{size},mode=1777", HOME: f"{size},mode=0700,uid={spec.uid},gid={spec.gid}"}
+    shared = ("", "") if spec.view is None else spec.view.scratch
+    mounts = []
+    for target, name in zip(options, shared, strict=True):
+        mount: dict[str, Any] = {"Type": "volume", "Target": target}
+        if name:
+            mounts.append(mount | {"Source": name, "VolumeOptions": {"NoCopy": True}})
+            continue
+        driver = {"type": "tmpfs", "device": "tmpfs", "o": options[target]}
+        mounts.append(mount | {"VolumeOptions": _new_volume(driver, labels)})
+    return mounts
+
+
+def _overlay(target: str, layer: tuple[str, str], labels: dict[str, str]) -> dict[str, Any]:
+    """Return a mount that goes with the container; nothing of the layer is made durable."""
+    lower, own = layer
+    options = f"lowerdir={lower},upperdir={own}/upper,workdir={own}/work,userxattr,volatile"
+    driver = {"type": "overlay", "device": "overlay", "o": options}
+    volume = _new_volume(driver, labels)
+    return {"Type": "volume", "Target": target, "VolumeOptions": volume}
+
+
+def _new_volume(options: dict[str, str], labels: dict[str, str]) -> dict[str, Any]:
+    driver = {"Name": "local", "Options": options}
+    return {"NoCopy": True, "DriverConfig": driver, "Labels": labels}
+
+
 def _terminals(labels: dict[str, str]) -> dict[str, Any]:
     """Return new pseudo-terminals for _READ_ONLY_DEVICES, which cover the engine's own.
 
     The volume goes with the container, and is labelled for the case that the engine leaves it.
     """
     options = "nosuid,noexec,newinstance,ptmxmode=0666,mode=620,gid=5"
-    driver = {"Name": "local", "Options": {"type": "devpts", "device": "devpts", "o": options}}
-    return {
-        "Type": "volume",
-        "Target": "/dev/pts",
-        "VolumeOptions": {"DriverConfig": driver, "Labels": labels},
-    }
+    driver = {"type": "devpts", "device": "devpts", "o": options}
+    return {"Type": "volume", "Target": "/dev/pts", "VolumeOptions": _new_volume(driver, labels)}
 
 
 def _mount(bind: Bind) -> dict[str, Any]:

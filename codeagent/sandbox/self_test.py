@@ -3,11 +3,11 @@
 import os
 import secrets
 from collections import defaultdict
-from contextlib import suppress
+from contextlib import nullcontext, suppress
 
 from codeagent.core.dataclass import dataclass
 from codeagent.core.errors import EngineError
-from codeagent.core.ports import CHECK, SandboxInfo
+from codeagent.core.sandbox import CHECK, SandboxInfo
 from codeagent.disk.locks import try_lock
 from codeagent.disk.opens import create_file, open_regular
 from codeagent.sandbox.engine import Engine
@@ -42,25 +42,27 @@ class SelfTest:
 
 
 async def self_test(
-    engine: Engine, target: ExecTarget, root: PinnedRoot, container: Container, read_only: bool
+    engine: Engine, target: ExecTarget, root: PinnedRoot, container: Container, *, read_only: bool
 ) -> SelfTest:
     """Run the self-test. Raises EngineError if the container does not answer."""
-    guarded = container.guarded
+    guarded, layer = container.guarded, container.layer
     name = f"{CHECK}{secrets.token_hex(8)}"
     reply = f"{name}-reply"
     nonce = secrets.token_hex(16)
-    try:
-        held = _write(root, name, nonce)
-    except OSError as error:
-        return SelfTest((), (f"the workspace cannot be written to ({error.strerror})",))
-    try:
-        arguments = [name, "" if read_only else reply, *(path for path, _ in guarded)]
-        output = await run_script(engine, target, "check", arguments, _TEST_SECONDS)
-        replied = None if read_only else _read(root, reply)
-    finally:
-        for left in (reply, name):
-            _remove(root, left)
-        os.close(held)
+    with nullcontext(root.fd) if layer is None else layer.upper() as folder:
+        try:
+            held = _write(folder, name, nonce)
+        except OSError as error:
+            return SelfTest((), (f"the workspace cannot be written to ({error.strerror})",))
+        try:
+            arguments = [name, "" if read_only else reply, *(path for path, _ in guarded)]
+            output = await run_script(engine, target, "check", arguments, _TEST_SECONDS)
+            leaked = layer is not None and _read(root.fd, reply) is not None
+            replied = None if read_only or leaked else _read(folder, reply)
+        finally:
+            for left in (reply, name):
+                _remove(folder, left)
+            os.close(held)
     answers: dict[str, list[str]] = defaultdict(list)
     for line in output.decode("utf-8", "replace").splitlines():
         key, _, value = line.partition("=")
@@ -70,7 +72,8 @@ async def self_test(
             f"the container has no usable bash: {output.decode('utf-8', 'replace')[:200].strip()}"
         )
     inodes = [str(os.fstat(root.fd).st_ino), *(str(inode) for _, inode in guarded)]
-    same = answers["nonce"] == [nonce] and answers["inode"] == inodes
+    compared = slice(None) if layer is None else slice(1, None)  # a view has a root of its own
+    same = answers["nonce"] == [nonce] and answers["inode"][compared] == inodes[compared]
     return judge(
         answers,
         same,
@@ -115,10 +118,10 @@ def remedy_of(test: SelfTest, engine: Engine) -> str:
     return "codeagent sandbox test shows all of it; the engine must run on this machine and see this directory"
 
 
-def _write(root: PinnedRoot, name: str, text: str) -> int:
+def _write(folder: int, name: str, text: str) -> int:
     """Write a file and keep it open and locked, so that a cleanup sees that it is in use. Raises
     OSError."""
-    fd = create_file(name, 0o644, within=root.fd)
+    fd = create_file(name, 0o644, within=folder)
     with suppress(OSError):  # a file system without locks
         try_lock(fd)
     os.fchmod(fd, 0o644)
@@ -126,18 +129,18 @@ def _write(root: PinnedRoot, name: str, text: str) -> int:
     return fd
 
 
-def _read(root: PinnedRoot, name: str) -> tuple[str, int] | None:
+def _read(folder: int, name: str) -> tuple[str, int] | None:
     try:
-        fd = open_regular(name, within=root.fd)
+        fd = open_regular(name, within=folder)
     except OSError:
         return None
     with os.fdopen(fd, encoding="utf-8", errors="replace") as file:
         return file.read(1000), os.fstat(fd).st_uid
 
 
-def _remove(root: PinnedRoot, name: str) -> None:
+def _remove(folder: int, name: str) -> None:
     try:
-        os.unlink(name, dir_fd=root.fd)
+        os.unlink(name, dir_fd=folder)
     except FileNotFoundError:
         return
 

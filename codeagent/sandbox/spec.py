@@ -2,7 +2,7 @@
 
 import os
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Literal
 
 from codeagent.core.dataclass import dataclass
 from codeagent.sandbox.described_image import ImagePlan
@@ -10,7 +10,17 @@ from codeagent.sandbox.tasks import GIB
 
 if TYPE_CHECKING:  # only for containers
     from codeagent.sandbox.packages import PackageCache
-    from codeagent.sandbox.profile import Bind
+
+
+@dataclass(frozen=True)
+class Bind:
+    """A mount of something that exists on this machine."""
+
+    source: str
+    target: str
+    read_only: bool = True
+    recursive: bool = True
+    """Include what is mounted below the source; that stays writable whatever `read_only` says."""
 
 
 @dataclass(frozen=True)
@@ -39,6 +49,23 @@ class UserPython:
 
 
 @dataclass(frozen=True)
+class View:
+    """A copy-on-write view of the workspace, for a container beside the session's own."""
+
+    container_id: str
+    """The session's container, whose loopback it shares."""
+    scratch: tuple[str, str]
+    """The volumes with that container's `/tmp` and home directory; empty for its own."""
+    layered: bool = True
+    """Whether there is a layer for changes; else the workspace is read-only."""
+
+
+WorkspaceAccess = Literal["writable", "read-only"] | View
+"""What commands may do in the workspace; with a View, each container has a layer of its own, which
+they change in place of it."""
+
+
+@dataclass(frozen=True)
 class SandboxSpec:
     """One session's sandbox."""
 
@@ -63,12 +90,20 @@ class SandboxSpec:
     packages: "PackageCache | None" = None
     """Mounted for commands that may change the workspace; None: what they download to install is
     not kept."""
-    binds: "tuple[Bind, ...]" = ()
+    binds: tuple[Bind, ...] = ()
     """Further mounts, at places of their own."""
-    read_only_workspace: bool = False
+    access: WorkspaceAccess = "writable"
     per_command: bool = False
     """Every command gets its own container, and the next one is made ready in advance: only files
     of the workspace survive from one to the next."""
     egress_folder: Path | None = None
     """Contains the socket of the proxy, for containers whose commands may reach hosts; None: no
     network access."""
+
+    @property
+    def view(self) -> View | None:
+        return self.access if isinstance(self.access, View) else None
+
+    @property
+    def read_only(self) -> bool:
+        return self.access == "read-only" or (self.view is not None and not self.view.layered)

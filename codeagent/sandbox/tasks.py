@@ -7,11 +7,12 @@ import threading
 from collections.abc import AsyncIterator, Awaitable, Callable, Coroutine, Iterator
 from contextlib import asynccontextmanager, contextmanager
 from dataclasses import replace
+from functools import partial
 from pathlib import Path
 from typing import Any, TypeVar
 
 from codeagent.core.errors import SandboxUnavailable
-from codeagent.core.ports import CommandResult
+from codeagent.core.sandbox import CommandResult
 
 T = TypeVar("T")
 GIB = 1024**3
@@ -60,6 +61,16 @@ async def in_thread(work: Callable[[], T], unwanted: Callable[[T], None] = lambd
 
     threading.Thread(target=target, name="sandbox", daemon=True).start()
     return await future
+
+
+async def finish_left(state_dir: Path, root: Path) -> tuple[str, ...]:
+    """Finish landings in the workspace that killed processes had begun, see
+    `layers.finish_landings`; also if the caller is cancelled, as by a run that ends at once."""
+    if not (state_dir / "sandbox" / "layers").exists():
+        return ()
+    from codeagent.sandbox.layers import finish_landings  # only if a command was tried out
+
+    return await run_to_end(in_thread(partial(finish_landings, state_dir, root)))
 
 
 @asynccontextmanager

@@ -18,7 +18,7 @@ from pathlib import Path
 from codeagent.core.dataclass import dataclass
 from codeagent.core.host_programs import ID_MAPPING, open_program
 from codeagent.sandbox.mounts import PinnedRoot
-from codeagent.sandbox.profile import Bind
+from codeagent.sandbox.spec import Bind
 
 ORDINARY = 65532
 """Uid and gid of commands in a workspace that belongs to root; no user of this machine has them."""
@@ -90,9 +90,10 @@ class WorkUserChoice:
     def over(self, binds: tuple[Bind, ...]) -> tuple[Bind, ...]:
         """Return the mounts, with the mapped folders and what is in them in place of the
         originals."""
-        return tuple(replace(bind, source=self._shown(bind.source)) for bind in binds)
+        return tuple(replace(bind, source=self.shown(bind.source)) for bind in binds)
 
-    def _shown(self, path: str) -> str:
+    def shown(self, path: str) -> str:
+        """Return where the engine finds what is at this path, as its user sees it."""
         for folder, place in self._mounts.items():
             if path == folder or path.startswith(f"{folder}/"):
                 return place + path.removeprefix(folder)

@@ -5,7 +5,7 @@ from collections.abc import Callable, Collection, Iterable, Sequence
 from dataclasses import replace
 
 from codeagent.core.patterns import AllowList
-from codeagent.core.policy import HOSTS, Rule
+from codeagent.core.policy import EFFECTS, HOSTS, Rule
 from codeagent.tools.faults import nearest_or_all
 
 MCP = "mcp__"
@@ -13,12 +13,12 @@ MCP = "mcp__"
 
 
 def unknown_rules(rules: Iterable[Rule], names: Collection[str]) -> tuple[str, ...]:
-    """Return a line for each rule with an unknown tool; rules for hosts and MCP tools are not
+    """Return a line for each rule with an unknown tool; rules for hosts, effects and MCP tools are not
     checked."""
     wrong = [
         rule
         for rule in rules
-        if not (rule.tool.startswith(MCP) or any(map(rule.covers, (*names, HOSTS))))
+        if not (rule.tool.startswith(MCP) or any(map(rule.covers, (*names, HOSTS, EFFECTS))))
     ]
     return tuple(f"the rule {rule} does not name a tool{_meant(rule, names)}" for rule in wrong)
 

@@ -8,8 +8,8 @@ from typing import Literal, assert_never
 from codeagent.config.checking import as_given
 from codeagent.config.settings import Settings
 from codeagent.core.memory import Skill
-from codeagent.core.ports import SandboxInfo
 from codeagent.core.runtime import Session
+from codeagent.core.sandbox import SandboxInfo
 from codeagent.tui.status import Status, UsageStatus
 
 About = Literal["status", "cost", "context", "config", "tools", "skills"]

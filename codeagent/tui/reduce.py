@@ -6,7 +6,12 @@ from typing import Protocol, assert_never
 
 from codeagent.core import events, notices
 from codeagent.core.acts import Queued
-from codeagent.core.approval_events import ApprovalRequested, ApprovalResolved, HostDecided
+from codeagent.core.approval_events import (
+    ApprovalRequested,
+    ApprovalResolved,
+    EffectsFound,
+    HostDecided,
+)
 from codeagent.core.compaction import ContextCompacted
 from codeagent.core.events import (
     ToolFinished,
@@ -38,7 +43,9 @@ BoundaryNotice = (
     | notices.RecipeStepBegun
 )
 """What is said of the run itself."""
-NoticeLike = events.Notice | HostDecided | notices.AnyNotice | ContextCompacted | TodoChanged
+NoticeLike = (
+    events.Notice | HostDecided | EffectsFound | notices.AnyNotice | ContextCompacted | TodoChanged
+)
 CardsOf = Callable[[], Sequence[Reference]]
 """The `cards` of the extensions that are on; they are imported once an event needs them."""
 
@@ -192,8 +199,8 @@ class Reducer:
                     cards.begin(event, state)
             case HostDecided():
                 state.approvals.reach(event)
-            case notices.AgentStarted() | notices.TextRead():
-                pass  # a child's first event; the reason for the next question
+            case notices.AgentStarted() | notices.TextRead() | EffectsFound():
+                pass  # a child's first event; the reason for, or what is on, the next question
             case _:
                 assert_never(event)
 

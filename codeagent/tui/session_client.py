@@ -24,8 +24,8 @@ from codeagent.core.json_types import MAIN
 from codeagent.core.model import ModelInUse
 from codeagent.core.notices import ModelChanged
 from codeagent.core.policy import Mode
-from codeagent.core.ports import SandboxInfo
 from codeagent.core.runtime import AgentHandle, Session
+from codeagent.core.sandbox import SandboxInfo
 from codeagent.core.sanitize import one_line
 from codeagent.tui.info_pages import sandbox_words
 from codeagent.tui.launcher import Launcher, LaunchOptions, Missing

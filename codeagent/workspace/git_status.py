@@ -20,8 +20,8 @@ from pathlib import Path
 from typing import NamedTuple
 
 from codeagent.core.host_programs import GIT_STATUS, open_program
-from codeagent.core.ports import CHECK
 from codeagent.core.programs import find_program
+from codeagent.core.sandbox import CHECK
 from codeagent.disk.opens import read_regular
 from codeagent.disk.repository import isolated_environment, work_tree_of
 

@@ -45,7 +45,7 @@ from codeagent.core.model import (
     TextPiece,
 )
 from codeagent.core.policy import ApprovalKey, Decision, Permission, Policy
-from codeagent.core.ports import Sandbox
+from codeagent.core.sandbox import Sandbox
 from codeagent.core.tool import (
     Access,
     BaseChanged,
@@ -389,6 +389,7 @@ def scene(
     server: str = "",
     delivery: Delivery | None = None,
     early_reads: bool = True,
+    tries: bool = False,
 ) -> Scene:
     tools: dict[str, Doing] = {
         tool.name: tool for tool in (Doing(), Asking(), Reading(), Alone(), Keyed())
@@ -415,6 +416,7 @@ def scene(
             context or ContextLimits(), delivery or Delivery(), partial_results
         ),
         state=AgentState(todo or Todo()),
+        tries=tries,
     )
     conversation = Conversation(
         model,

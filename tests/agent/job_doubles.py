@@ -13,7 +13,7 @@ from codeagent.core.events import JobFinished, KnownEvent, MessageAdded
 from codeagent.core.memory import OutputStore
 from codeagent.core.messages import UserMessage, text_of
 from codeagent.core.policy import ApprovalKey, Policy
-from codeagent.core.ports import Sandbox
+from codeagent.core.sandbox import Sandbox
 from codeagent.core.tool import (
     SHARED,
     Access,

@@ -10,7 +10,7 @@ from typing import ClassVar, Literal
 from codeagent.core.display import TerminalBlock
 from codeagent.core.hosts import HostRule
 from codeagent.core.policy import ApprovalKey
-from codeagent.core.ports import Command, CommandResult, OnOutput
+from codeagent.core.sandbox import Command, CommandResult, OnOutput
 from codeagent.core.tool import Preview, Tool, ToolContext, ToolResult
 from codeagent.sandbox.egress.grant import Grant
 from tests.agent.doubles import Do

@@ -21,7 +21,7 @@ from codeagent.core.events import (
     ToolUpdated,
 )
 from codeagent.core.messages import text_of, transcript_problems
-from codeagent.core.ports import CommandResult
+from codeagent.core.sandbox import CommandResult
 from codeagent.session.fold import fold
 from tests.agent.doubles import Scene, Turn, do, of, scene
 from tests.fakes import FakeSandbox

@@ -14,8 +14,8 @@ from codeagent.config.local_environment import LocalEnvironment
 from codeagent.config.settings import Settings
 from codeagent.core.errors import SandboxUnavailable
 from codeagent.core.events import KnownEvent, Notice, RunFinished, ToolResultAdded
-from codeagent.core.ports import SandboxInfo
 from codeagent.core.runtime import Session
+from codeagent.core.sandbox import SandboxInfo
 from codeagent.sandbox.docker_sandbox import DockerSandbox
 
 INFO = SandboxInfo(

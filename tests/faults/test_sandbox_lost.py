@@ -17,7 +17,7 @@ import pytest
 import pytest_asyncio
 
 from codeagent.core.errors import EngineError, SandboxLost, SandboxUnavailable
-from codeagent.core.ports import Command, CommandResult
+from codeagent.core.sandbox import Command, CommandResult
 from codeagent.sandbox import launch
 from codeagent.sandbox.docker_sandbox import DockerSandbox
 from codeagent.sandbox.engine import Engine
@@ -325,7 +325,7 @@ async def test_what_a_start_waits_for_is_said_again_and_again(
 AGENT = """
 import asyncio, sys
 from pathlib import Path
-from codeagent.core.ports import Command
+from codeagent.core.sandbox import Command
 from codeagent.sandbox import launch
 from codeagent.sandbox.docker_sandbox import DockerSandbox
 from tests.sandboxes import Ran, sandbox_spec

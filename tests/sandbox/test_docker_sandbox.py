@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 
 from codeagent.core.errors import EngineError, SandboxLost, SandboxUnavailable
-from codeagent.core.ports import Command, CommandResult
+from codeagent.core.sandbox import Command, CommandResult
 from codeagent.sandbox.docker_sandbox import DockerSandbox
 from codeagent.sandbox.engine import Engine
 from codeagent.sandbox.engine_socket import engine_socket
@@ -136,7 +136,7 @@ async def test_a_workspace_may_have_any_name_and_is_mounted_where_it_really_is(
 async def test_a_read_only_workspace_is_read_only(
     make_sandbox: MakeSandbox, workspace_dir: Path
 ) -> None:
-    sandbox = await make_sandbox(workspace_dir, read_only_workspace=True)
+    sandbox = await make_sandbox(workspace_dir, access="read-only")
     ran = await run(sandbox, "touch x; cat hello.py > /dev/null && echo x > /tmp/x && cat /tmp/x")
     assert b"Read-only file system" in ran.stderr
     assert ran.stdout == b"x\n"

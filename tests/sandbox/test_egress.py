@@ -9,7 +9,7 @@ import pytest
 import pytest_asyncio
 
 from codeagent.core.errors import SandboxUnavailable
-from codeagent.core.ports import Command
+from codeagent.core.sandbox import Command
 from codeagent.net.addresses import is_public
 from codeagent.sandbox.docker_sandbox import DockerSandbox
 from codeagent.sandbox.egress.internet import Internet

@@ -15,7 +15,7 @@ import pytest
 import pytest_asyncio
 
 from codeagent.core.errors import EngineError, SandboxLost, SandboxUnavailable
-from codeagent.core.ports import Command, CommandResult
+from codeagent.core.sandbox import Command, CommandResult
 from codeagent.sandbox.docker_sandbox import DockerSandbox
 from codeagent.sandbox.engine import Engine
 from codeagent.sandbox.engine_socket import EngineApi, engine_socket
@@ -466,7 +466,7 @@ async def test_a_container_that_is_paused_for_ever_is_removed_at_the_next_start(
     """The agent was killed between pause and resume."""
     script = (
         "import asyncio, sys\nfrom pathlib import Path\nfrom codeagent.sandbox.docker_sandbox import DockerSandbox\n"
-        "from codeagent.core.ports import Command\nfrom tests.sandboxes import Ran, sandbox_spec\n"
+        "from codeagent.core.sandbox import Command\nfrom tests.sandboxes import Ran, sandbox_spec\n"
         "async def main():\n"
         "    sandbox = DockerSandbox(sandbox_spec(Path(sys.argv[1]), Path(sys.argv[2])))\n"
         "    ran = Ran()\n"

@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 from codeagent.core.errors import SandboxLost, SandboxUnavailable
-from codeagent.core.ports import Command, CommandResult
+from codeagent.core.sandbox import Command, CommandResult
 from codeagent.sandbox import process_tree
 from codeagent.sandbox.host import HostSandbox
 from tests.sandboxes import Ran, run

@@ -4,7 +4,7 @@ import asyncio
 
 import pytest
 
-from codeagent.core.ports import Command
+from codeagent.core.sandbox import Command
 from codeagent.sandbox.docker_sandbox import DockerSandbox
 from codeagent.sandbox.exec import ports_in
 from tests.sandboxes import Ran, run

@@ -19,7 +19,7 @@ import pytest_asyncio
 from codeagent.app.sandbox import docker_sandbox
 from codeagent.config.local_environment import LocalEnvironment
 from codeagent.config.settings import SandboxSettings, Settings
-from codeagent.core.ports import Command, StdioProgram
+from codeagent.core.sandbox import Command, StdioProgram
 from codeagent.sandbox import tasks
 from codeagent.sandbox.docker_sandbox import DockerSandbox
 from codeagent.sandbox.egress.internet import Internet

@@ -5,7 +5,7 @@ from pathlib import Path
 
 import pytest
 
-from codeagent.core.ports import Command
+from codeagent.core.sandbox import Command
 from codeagent.sandbox.docker_sandbox import DockerSandbox
 from tests.effort import times
 from tests.sandboxes import FORGED_END, Ran, opened, processes, run, tell_the_word

@@ -11,12 +11,12 @@ from codeagent.sandbox import launch
 from codeagent.sandbox.profile import (
     HOME,
     KEEPER,
-    Bind,
     ContainerSpec,
     create_arguments,
     profile_hash,
     seccomp_filter,
 )
+from codeagent.sandbox.spec import Bind, SandboxLimits, View
 
 SPEC = ContainerSpec(
     "image",
@@ -25,10 +25,7 @@ SPEC = ContainerSpec(
     1001,
     (Bind("/a", "/a"), Bind("/w", "/w", False)),
     "/bin",
-    2**30,
-    2**20,
-    64,
-    1.5,
+    SandboxLimits(2**30, 2**20, 64, 1.5),
 )
 ARGUMENTS = create_arguments(SPEC, {"codeagent": "1"})
 HOST: dict[str, Any] = ARGUMENTS["HostConfig"]
@@ -94,16 +91,38 @@ def test_limits_are_set_and_swap_adds_nothing() -> None:
 
 
 def test_temporary_places_have_a_size_and_no_set_uid() -> None:
-    assert all("nosuid,nodev,size=1048576" in options for options in HOST["Tmpfs"].values())
-    assert HOST["Tmpfs"][HOME].endswith("mode=0700,uid=1000,gid=1001")
+    scratch = {
+        mount["Target"]: mount["VolumeOptions"]["DriverConfig"]["Options"]
+        for mount in HOST["Mounts"]
+        if mount["Type"] == "volume"
+    }
+    assert scratch.keys() == {"/tmp", HOME}
+    assert {each["type"] for each in scratch.values()} == {"tmpfs"}
+    assert all(each["o"].startswith("nosuid,nodev,size=1048576,") for each in scratch.values())
+    assert scratch[HOME]["o"].endswith("mode=0700,uid=1000,gid=1001")
+
+
+def test_a_view_shares_scratch_and_loopback_and_has_a_layer_in_place_of_the_workspace() -> None:
+    spec = replace(
+        SPEC, view=View("abc", ("tmp-volume", "home-volume")), layer=("/w", "/state/layer")
+    )
+    arguments = create_arguments(spec, {"codeagent": "1"})
+    host = arguments["HostConfig"]
+    assert host["NetworkMode"] == "container:abc" and not arguments["NetworkDisabled"]
+    volumes = {mount["Target"]: mount for mount in host["Mounts"] if mount["Type"] == "volume"}
+    assert (volumes["/tmp"]["Source"], volumes[HOME]["Source"]) == ("tmp-volume", "home-volume")
+    assert volumes["/w"]["VolumeOptions"]["DriverConfig"]["Options"]["o"] == (
+        "lowerdir=/w,upperdir=/state/layer/upper,workdir=/state/layer/work,userxattr,volatile"
+    )
 
 
 def test_mounts_are_read_only_unless_said() -> None:
-    assert [(mount["Source"], mount["ReadOnly"]) for mount in HOST["Mounts"]] == [
+    binds = [mount for mount in HOST["Mounts"] if mount["Type"] == "bind"]
+    assert [(mount["Source"], mount["ReadOnly"]) for mount in binds] == [
         ("/a", True),
         ("/w", False),
     ]
-    assert {mount["BindOptions"]["Propagation"] for mount in HOST["Mounts"]} == {"rprivate"}
+    assert {mount["BindOptions"]["Propagation"] for mount in binds} == {"rprivate"}
 
 
 def test_the_environment_is_ours_alone() -> None:
@@ -123,7 +142,7 @@ def test_git_takes_no_planted_folder_for_a_repository() -> None:
 
 def test_the_hash_changes_with_every_part_of_the_profile() -> None:
     others = [
-        replace(SPEC, pids=65),
+        replace(SPEC, limits=replace(SPEC.limits, pids=65)),
         replace(SPEC, binds=()),
         replace(SPEC, image="x"),
         replace(SPEC, uid=0),
@@ -174,9 +193,11 @@ def test_podman_gets_the_same_walls_in_its_own_words() -> None:
     spec = replace(SPEC, seccomp_file="/state/seccomp.json", user_namespace="keep-id")
     host = create_arguments(spec, {"codeagent": "1"})["HostConfig"]
     differing = {name for name in host if host[name] != HOST.get(name)}
-    assert differing == {"SecurityOpt", "Tmpfs", "Ulimits", "UsernsMode"}
+    assert differing == {"Mounts", "SecurityOpt", "Tmpfs", "Ulimits", "UsernsMode"}
     assert host["SecurityOpt"] == ["no-new-privileges", "seccomp=/state/seccomp.json"]
-    assert host["Tmpfs"] == HOST["Tmpfs"] | {HOME: HOST["Tmpfs"]["/tmp"]}
+    scratch = "rw,exec,nosuid,nodev,size=1048576,mode=1777"
+    assert host["Tmpfs"] == {"/tmp": scratch, HOME: scratch}
+    assert {mount["Type"] for mount in host["Mounts"]} == {"bind"}
     assert [limit for limit in host["Ulimits"] if limit not in HOST["Ulimits"]] == [
         {"Name": "nproc", "Soft": 4096, "Hard": 4096}
     ]

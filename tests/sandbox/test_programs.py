@@ -9,7 +9,7 @@ import pytest
 import pytest_asyncio
 
 from codeagent.core.errors import SandboxLost, SandboxUnavailable
-from codeagent.core.ports import Command, RunningProgram, StartProgram, StdioProgram
+from codeagent.core.sandbox import Command, RunningProgram, StartProgram, StdioProgram
 from codeagent.sandbox.docker_sandbox import DockerSandbox
 from codeagent.sandbox.egress.internet import Internet
 from codeagent.sandbox.programs import MachinePrograms

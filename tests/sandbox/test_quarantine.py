@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 import pytest_asyncio
 
-from codeagent.core.ports import SandboxSweep
+from codeagent.core.sandbox import SandboxSweep
 from codeagent.sandbox.container import SessionContainer
 from codeagent.sandbox.docker_sandbox import DockerSandbox
 from codeagent.sandbox.guard import set_aside

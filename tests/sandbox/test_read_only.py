@@ -12,7 +12,7 @@ from pathlib import Path
 import pytest
 import pytest_asyncio
 
-from codeagent.core.ports import Command
+from codeagent.core.sandbox import Command
 from codeagent.sandbox.docker_sandbox import DockerSandbox
 from codeagent.sandbox.engine import Engine
 from codeagent.sandbox.engine_socket import engine_socket

@@ -11,7 +11,7 @@ import pytest
 import pytest_asyncio
 
 from codeagent.core.errors import SandboxLost
-from codeagent.core.ports import Command
+from codeagent.core.sandbox import Command
 from codeagent.sandbox.docker_sandbox import DockerSandbox
 from codeagent.sandbox.exec import CallMark, Execution
 from codeagent.sandbox.exec_stream import start_exec

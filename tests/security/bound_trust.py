@@ -15,8 +15,8 @@ from codeagent.config.local_environment import LocalEnvironment, config_dir, git
 from codeagent.config.settings import Settings
 from codeagent.core.acts import RunRecipe
 from codeagent.core.errors import ConfigError, SandboxUnavailable
-from codeagent.core.ports import RunningProgram, StdioProgram
 from codeagent.core.recipes import Recipe, find_recipe
+from codeagent.core.sandbox import RunningProgram, StdioProgram
 from codeagent.extensions.images.plan import RepositoryImages
 from codeagent.extensions.mcp.config import ServerStatus
 from codeagent.extensions.mcp.servers import McpServers

@@ -14,7 +14,7 @@ from pathlib import Path
 import pytest
 import pytest_asyncio
 
-from codeagent.core.ports import Command
+from codeagent.core.sandbox import Command
 from codeagent.sandbox import work_user
 from codeagent.sandbox.docker_sandbox import DockerSandbox
 from codeagent.sandbox.engine import Engine
@@ -23,7 +23,8 @@ from codeagent.sandbox.exec import CallMark, Execution
 from codeagent.sandbox.exec_stream import ExecTarget
 from codeagent.sandbox.image import choose_image
 from codeagent.sandbox.packages import package_cache
-from codeagent.sandbox.profile import Bind, ContainerSpec, create_arguments
+from codeagent.sandbox.profile import ContainerSpec, create_arguments
+from codeagent.sandbox.spec import Bind, SandboxLimits
 from tests.effort import FACTOR, part
 from tests.sandboxes import MIB, Ran, batch, make_repository, parts, sandbox_spec
 from tests.security.escape_probes import ALONE, FIRES_IN_AN_ORDINARY_CONTAINER, PROBES
@@ -33,6 +34,7 @@ MODES = {
     "read and write": (len(PROBES), {}),
     "read only": (0, {"read_only": True}),
     "network": (60, {"hosts": ("one.example",)}),
+    "a view": (30, {}),
 }
 """How many probes are tried in `make test`, where `tests/sandbox/test_read_only.py` stands for one;
 and the fields of Command."""
@@ -144,8 +146,14 @@ def fingerprint(folder: Path) -> str:
 
 
 async def attempt(box: DockerSandbox, text: str, mode: str) -> Ran:
-    ran = Ran()
-    ran.result = await box.run(Command(text, "call", apart=True, **MODES[mode][1]), ran)
+    ran, command = Ran(), Command(text, "call", apart=True, **MODES[mode][1])
+    if mode != "a view":
+        ran.result = await box.run(command, ran)
+        return ran
+    trial = await box.try_out(command, ran)
+    ran.result = trial.result
+    await trial.land(await trial.effects())
+    await trial.close()
     return ran
 
 
@@ -224,14 +232,13 @@ async def in_an_ordinary_container(ground: Ground, text: str) -> Ran:
         0,
         (*image.binds, Bind(here, here, read_only=False)),
         image.path,
-        512 * MIB,
-        64 * MIB,
-        512,
-        2.0,
+        SandboxLimits(512 * MIB, 64 * MIB, 512, 2.0),
     )
     arguments = create_arguments(spec, {"codeagent": "1"})
     for hardening in ("CapDrop", "SecurityOpt", "ReadonlyRootfs", "Tmpfs"):
         del arguments["HostConfig"][hardening]
+    mounts = arguments["HostConfig"]["Mounts"]
+    arguments["HostConfig"]["Mounts"] = [each for each in mounts if each["Type"] == "bind"]
     arguments |= {"User": "0:0", "Env": [f"PATH={image.path}", "SECRET=CANARY", *TRUSTING_GIT]}
     container, stdin = engine.run(arguments)
     ran = Ran()

@@ -16,8 +16,8 @@ from docker.credentials import errors
 from codeagent.agent.hooks.command import CommandHook
 from codeagent.commands.demo import commit_all
 from codeagent.core.errors import CodeagentError, SandboxUnavailable
-from codeagent.core.ports import Command, StdioProgram
 from codeagent.core.programs import find_program
+from codeagent.core.sandbox import Command, StdioProgram
 from codeagent.extensions.mcp.browser import open_in_browser
 from codeagent.sandbox.credentials import CredentialHelpers
 from codeagent.sandbox.engine import Engine

@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 import pytest_asyncio
 
-from codeagent.core.ports import Command
+from codeagent.core.sandbox import Command
 from codeagent.sandbox.docker_sandbox import DockerSandbox
 from codeagent.sandbox.freeze import KEEPERS, living
 from codeagent.sandbox.spare import Spare, Wrapper

@@ -17,8 +17,8 @@ from codeagent.core.errors import CodeagentError, SessionInUse, SessionNotFound
 from codeagent.core.events import KnownEvent, UnknownEvent
 from codeagent.core.model import ModelInUse, ModelRequest
 from codeagent.core.policy import Rule
-from codeagent.core.ports import SandboxInfo
 from codeagent.core.runtime import OfferedText, PartT, Session, SessionSummary, TextKind
+from codeagent.core.sandbox import SandboxInfo
 from codeagent.core.toolbox import Toolbox
 from codeagent.tui.commands import table_with
 from codeagent.tui.launcher import LaunchOptions, Missing, ModelRow

@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from codeagent.core.ports import CHECK
+from codeagent.core.sandbox import CHECK
 from codeagent.workspace.git_status import GitStatus, git_status
 
 

@@ -16,7 +16,7 @@ from codeagent.core.jobs import EndedJob, Job
 from codeagent.core.memory import OutputPage, OutputStore
 from codeagent.core.notes import job_answer, job_note, told_by
 from codeagent.core.notices import JobListens
-from codeagent.core.ports import Sandbox
+from codeagent.core.sandbox import Sandbox
 from codeagent.core.sanitize import one_line
 from codeagent.tools.shell.run import readable
 

@@ -41,7 +41,7 @@ from pydantic import FileUrl
 
 from codeagent import __version__
 from codeagent.core.dataclass import dataclass
-from codeagent.core.ports import RunningProgram
+from codeagent.core.sandbox import RunningProgram
 from codeagent.core.sanitize import one_line
 from codeagent.extensions.mcp.config import ServerConfig
 from codeagent.extensions.mcp.elicitation import Reaction

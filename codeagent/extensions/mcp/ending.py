@@ -1,7 +1,7 @@
 """Why a server is not running, in words that say what would help."""
 
 from codeagent.core.errors import SandboxUnavailable
-from codeagent.core.ports import RunningProgram
+from codeagent.core.sandbox import RunningProgram
 from codeagent.core.sanitize import one_line
 from codeagent.disk.private import UnsafeFile
 from codeagent.extensions.mcp.config import ServerConfig

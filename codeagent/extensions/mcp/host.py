@@ -6,7 +6,7 @@ from typing import Any
 
 from codeagent.core.approval_events import Asker
 from codeagent.core.dataclass import dataclass
-from codeagent.core.ports import StartProgram
+from codeagent.core.sandbox import StartProgram
 from codeagent.extensions.mcp.config import ServerConfig, ServerPlace
 
 

@@ -7,7 +7,7 @@ from pathlib import Path
 
 from codeagent.core.dataclass import dataclass
 from codeagent.core.errors import SandboxUnavailable
-from codeagent.core.ports import StdioProgram
+from codeagent.core.sandbox import StdioProgram
 from codeagent.core.sanitize import one_line
 from codeagent.extensions.mcp.config import ServerConfig
 from codeagent.extensions.mcp.pins import Changed, ProgramPin

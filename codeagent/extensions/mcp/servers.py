@@ -20,9 +20,9 @@ from codeagent.config.settings import Settings
 from codeagent.core.acts import AgreeToServer, GiveVariables, RestartServer, ServerAct, TrustServers
 from codeagent.core.approval_events import Asker
 from codeagent.core.errors import ConfigError, SandboxUnavailable
-from codeagent.core.ports import StartProgram
 from codeagent.core.redact import is_secret_name
 from codeagent.core.runtime import OfferedText, TextKind
+from codeagent.core.sandbox import StartProgram
 from codeagent.core.sanitize import one_line, visible
 from codeagent.core.tool import Failed
 from codeagent.core.toolbox import ToolProblem

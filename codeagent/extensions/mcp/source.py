@@ -9,7 +9,7 @@ from importlib import import_module
 from typing import TYPE_CHECKING, Any, TypeVar
 
 from codeagent.core.errors import SandboxUnavailable
-from codeagent.core.ports import RunningProgram
+from codeagent.core.sandbox import RunningProgram
 from codeagent.core.sanitize import one_line
 from codeagent.core.tool import REDEFINED, Denied, Failed, NotFound, Tool, ToolContext
 from codeagent.core.toolbox import SourceState, ToolProblem

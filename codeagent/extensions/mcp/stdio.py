@@ -19,7 +19,7 @@ from mcp_types import (
 )
 
 from codeagent.core.errors import SandboxLost
-from codeagent.core.ports import RunningProgram
+from codeagent.core.sandbox import RunningProgram
 from codeagent.extensions.mcp.record import ServerRecord
 
 LARGEST_MESSAGE = 8 << 20

@@ -22,9 +22,9 @@ from codeagent.core.errors import ConfigError
 from codeagent.core.event_json import event_json, parse_event_json
 from codeagent.core.events import KnownEvent, UnknownEvent
 from codeagent.core.model import ModelRequest
-from codeagent.core.ports import SandboxInfo
 from codeagent.core.redact import Redactor
 from codeagent.core.runtime import Session
+from codeagent.core.sandbox import SandboxInfo
 from codeagent.extensions.replay.pictures import (
     FORMATS,
     PictureRequest,

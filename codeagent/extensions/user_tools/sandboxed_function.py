@@ -9,7 +9,7 @@ from importlib import resources
 from typing import Any
 
 from codeagent.core.messages import OutputStream, text_of
-from codeagent.core.ports import Command, CommandResult, OnOutput, RunsCommands
+from codeagent.core.sandbox import Command, CommandResult, OnOutput, RunsCommands
 from codeagent.core.tool import (
     Denied,
     Failed,

@@ -15,8 +15,9 @@ from codeagent.core.display import TerminalBlock, TextBlock
 from codeagent.core.errors import ConfigError, WorkspaceError
 from codeagent.core.memory import OutputStore
 from codeagent.core.policy import ApprovalKey, EquivalentCall, Policy, Rule
-from codeagent.core.ports import Command, Workspace
+from codeagent.core.ports import Workspace
 from codeagent.core.recipes import RecipeInput
+from codeagent.core.sandbox import Command
 from codeagent.core.sanitize import one_line
 from codeagent.core.tool import (
     EXCLUSIVE,
@@ -55,6 +56,7 @@ _AS_INNER = (
     "effect",
     "concurrency",
     "sandboxed",
+    "tries",
     "timeout",
     "max_calls",
     "output_limit",

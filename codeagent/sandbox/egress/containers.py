@@ -8,7 +8,7 @@ from functools import lru_cache
 
 from codeagent.core.dataclass import dataclass
 from codeagent.core.errors import EngineError, SandboxUnavailable
-from codeagent.core.ports import Command, CommandResult, OnOutput
+from codeagent.core.sandbox import Command, CommandResult, OnOutput
 from codeagent.sandbox.container import SessionContainer
 from codeagent.sandbox.egress.grant import Grant
 from codeagent.sandbox.egress.proxy import SOCKET, USER, EgressProxy
@@ -231,7 +231,11 @@ class EgressContainers:
             entry = self._containers[scope] = self._containers.pop(known)
             entry.users += 1
             return entry, []
-        spec = replace(self._spec, read_only_workspace=scope[1], egress_folder=self._proxy.folder)
+        spec = replace(
+            self._spec,
+            access="read-only" if scope[1] else "writable",
+            egress_folder=self._proxy.folder,
+        )
         unused = [entry for entry in self._containers.values() if not entry.users]
         entry = self._containers[scope] = _EgressContainer(self._make(spec), users=1)
         return entry, unused

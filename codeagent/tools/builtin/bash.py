@@ -8,7 +8,8 @@ from codeagent.core.deferred import Field, model_validator
 from codeagent.core.display import TerminalBlock, TextBlock
 from codeagent.core.memory import OutputStore
 from codeagent.core.policy import NETWORK, ApprovalKey
-from codeagent.core.ports import Command, Workspace
+from codeagent.core.ports import Workspace
+from codeagent.core.sandbox import Command
 from codeagent.core.tool import (
     EXCLUSIVE,
     SHARED,
@@ -69,6 +70,7 @@ class Bash(Tool[BashArgs]):
     permission = "prompt"
     effect = "anything"
     sandboxed = True
+    tries = True
 
     def __init__(
         self,

@@ -6,7 +6,7 @@ from codeagent.core.deferred import AfterValidator, Field, model_validator
 from codeagent.core.display import TerminalBlock
 from codeagent.core.memory import OutputStore
 from codeagent.core.policy import ApprovalKey
-from codeagent.core.ports import Command
+from codeagent.core.sandbox import Command
 from codeagent.core.tool import Preview, Tool, ToolArgs, ToolContext, ToolResult
 from codeagent.tools.arguments import AS_SECONDS, written
 from codeagent.tools.edit.reads import ReadTracker

@@ -16,8 +16,17 @@ from codeagent.core.json_types import JsonValue
 from codeagent.core.lazy_regex import lazy_regex
 from codeagent.core.memory import OutputSink, OutputStore
 from codeagent.core.messages import STREAMS, OutputStream, TextPart, text_of
-from codeagent.core.ports import Command, CommandResult, RunsCommands, Workspace
-from codeagent.core.tool import Cancelled, Failed, InvalidArgs, TimedOut, ToolContext, ToolResult
+from codeagent.core.ports import Workspace
+from codeagent.core.sandbox import Command, CommandResult, RunsCommands
+from codeagent.core.tool import (
+    Cancelled,
+    Denied,
+    Failed,
+    InvalidArgs,
+    TimedOut,
+    ToolContext,
+    ToolResult,
+)
 from codeagent.tools.edit.reads import ReadTracker
 
 _KEPT = 64 * 1024
@@ -225,7 +234,9 @@ class CommandRun:
                 "lines_left_out": self.output.lines_left_out,
                 "bytes": self.output.bytes,
                 "handle": self.output.handle,
-            },
+            }
+            | ({} if result.changed is None else {"files_changed": result.changed})
+            | ({"landed": dict(result.landed)} if result.landed else {}),
         )
         if self.lost is not None:
             text = f"The sandbox was lost during the command ({self.lost}); what it did is unknown. Check first."
@@ -235,14 +246,17 @@ class CommandRun:
                 blocks=blocks,
                 details=details,
             )
+        kept = _unless_empty(_with_notes(printed, notes[1:]) if result.notices else printed)
         stopped = (
             "1 process stopped" if result.killed == 1 else f"{result.killed} processes stopped"
         )
         if self.ending == "timeout":
             text = f"Timed out after {self.timeout:g} s; {stopped}"
-            raise TimedOut(text, content=_unless_empty(printed), blocks=blocks, details=details)
+            raise TimedOut(text, content=kept, blocks=blocks, details=details)
         if self.ending == "cancelled":
-            raise Cancelled(stopped, content=_unless_empty(printed), blocks=blocks, details=details)
+            raise Cancelled(stopped, content=kept, blocks=blocks, details=details)
+        if result.denied:
+            raise Denied(result.denied, content=content, blocks=blocks, details=details)
         if result.exit_code != 0:
             raise Failed(notes[0].strip("[]"), content=content, blocks=blocks, details=details)
         return ToolResult(content=content, blocks=blocks, details=details)

@@ -8,7 +8,7 @@ from codeagent.core.acts import Answer
 from codeagent.core.approval_events import ApprovalRequested
 from codeagent.core.dataclass import dataclass
 from codeagent.core.display import QuestionBlock, TerminalBlock
-from codeagent.core.policy import HOSTS, Decision
+from codeagent.core.policy import EFFECTS, HOSTS, Decision
 from codeagent.core.pulse import duration
 from codeagent.core.sanitize import visible
 from codeagent.tui.parts.approval_body import Asked, asker, pieces, question_pieces
@@ -206,23 +206,47 @@ def _form_content(
     )
 
 
+@dataclass(frozen=True)
+class _Words:
+    """What the usual answers are called for a question, whole and short."""
+
+    yes: tuple[str, str] = ("allow once", "allow")
+    session: tuple[str, str] | None = ("allow for this session", "session")
+    """None: this exact call cannot come again."""
+    like: tuple[str, str] = ("always allow like this…", "always…")
+    no: tuple[str, str] = ("deny", "deny")
+    sent: Mapping[str, str] = field(default_factory=lambda: _SENT)
+
+
+_USUAL = _Words()
+_WORDS = {
+    EFFECTS: _Words(
+        yes=("take all", "take"),
+        session=None,
+        like=("take, and its like…", "its like…"),
+        no=("throw away", "away"),
+        sent=_SENT | {"once": "taken", "rule": "taken, with a rule", "deny": "thrown away"},
+    )
+}
+
+
+def _words(waiting: ApprovalRequested) -> _Words:
+    return _WORDS.get(waiting.name, _USUAL)
+
+
 def _choices(asked: Asked, view: CardView, context: ApprovalContext) -> tuple[CardChoice, ...]:
-    out = [
-        CardChoice(
-            "y", "allow once", "allow", 90, allows=True, does=_answer(asked, Decision("once"))
-        ),
-        CardChoice(
-            "a",
-            "allow for this session",
-            "session",
-            60,
-            allows=True,
-            does=_answer(asked, Decision("session")),
-        ),
-        *_beyond(asked, context.keep_key),
-        CardChoice(_NO, "deny", keep=100, does=_answer(asked, Decision("deny"))),
-        CardChoice("r", "deny, because…", "because…", 70, does=_reason(asked)),
-    ]
+    said = _words(asked.waiting)
+    once = _answer(asked, Decision("once"))
+    out = [CardChoice("y", *said.yes, 90, allows=True, does=once)]
+    if said.session is not None:
+        out.append(
+            CardChoice(
+                "a", *said.session, 60, allows=True, does=_answer(asked, Decision("session"))
+            )
+        )
+    out += _beyond(asked, context.keep_key)
+    out.append(CardChoice(_NO, *said.no, 100, does=_answer(asked, Decision("deny"))))
+    out.append(CardChoice("r", f"{said.no[0]}, because…", "because…", 70, does=_reason(asked)))
     if asked.waiting.name == HOSTS:
         never = Decision("deny", rule=asked.waiting.proposal, keep=True)
         out.append(CardChoice("v", "never", keep=80, does=_answer(asked, never)))
@@ -248,7 +272,7 @@ def _beyond(asked: Asked, keep_key: str) -> Iterator[CardChoice]:
     waiting = asked.waiting
     if waiting.proposal:
         rule = _rule(waiting, keep_key, keep=waiting.name == HOSTS)
-        yield CardChoice("p", "always allow like this…", "always…", 55, allows=True, does=rule)
+        yield CardChoice("p", *_words(waiting).like, 55, allows=True, does=rule)
     if waiting.arguments:
         yield CardChoice("e", "edit", keep=50, does=partial(_edit, asked))
     if asked.by_hunk:
@@ -267,17 +291,19 @@ def choices_of_all(shown: Sequence[Asked]) -> tuple[CardChoice, ...]:
 
 
 def _answer(asked: Asked, decision: Decision) -> Send:
-    return Send((Answer(asked.waiting.approval_id, decision),), _SENT[decision.answer])
+    sent = _words(asked.waiting).sent[decision.answer]
+    return Send((Answer(asked.waiting.approval_id, decision),), sent)
 
 
 def _reason(asked: Asked) -> Writing:
+    no, short = _words(asked.waiting).no
     return Writing(
         "question",
         asked.waiting.approval_id,
         "reason",
         lambda text: _answer(asked, Decision("deny", text.strip())),
-        choices=(CardChoice("enter", "deny, with this reason", "deny", 90), _BACK),
-        placeholder="deny, because …",
+        choices=(CardChoice("enter", f"{no}, with this reason", short, 90), _BACK),
+        placeholder=f"{no}, because …",
     )
 
 
@@ -289,7 +315,7 @@ def _rule(waiting: ApprovalRequested, keep_key: str, *, keep: bool) -> Writing:
 
     def give(text: str) -> Send:
         decision = Decision("rule", rule=text.strip(), keep=keep)
-        return Send((Answer(waiting.approval_id, decision),), _SENT["rule"])
+        return Send((Answer(waiting.approval_id, decision),), _words(waiting).sent["rule"])
 
     return Writing(
         "question",
@@ -334,9 +360,10 @@ def _unavailable(
     out: dict[str, KeyMeaning] = {}
     if len(shown) == 1:
         out = {
+            "a": Say("what a command changed is asked about each time; p: a rule for its like"),
             "p": Say("no rule can be proposed for this: answer it each time"),
             "e": Say("this call cannot be edited; r: say what to do instead"),
-            "h": Say("this cannot be split: y allows all of it"),
+            "h": Say("this cannot be split: y is for all of it"),
             "i": Say("this is a tool of codeagent's own: info explains it"),
             "v": Say(
                 "`never` is only for hosts: n denies this call, a deny rule denies it for good"
@@ -380,6 +407,8 @@ def _title(shown: Sequence[Asked]) -> tuple[Part, ...]:
     name = front.waiting.name
     words = asker(front.waiting) + (_ASKS.get(name) or f"Allow {flat(name)}?")
     asks = Part(words, 90, "strong")
+    if name == EFFECTS:  # it says what the command changed
+        return (Part(asker(front.waiting) + flat(front.waiting.target), 90, "strong"),)
     target = Part(flat(front.waiting.target), 70, "text")
     if front.changed is None:
         return (asks,) if name in _ASKS else (asks, target)

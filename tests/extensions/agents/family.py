@@ -18,7 +18,7 @@ from codeagent.core.changes import Change
 from codeagent.core.checkpoints import Node
 from codeagent.core.events import KnownEvent, ToolResultAdded
 from codeagent.core.policy import Policy
-from codeagent.core.ports import Sandbox
+from codeagent.core.sandbox import Sandbox
 from codeagent.core.tool import Tool
 from codeagent.extensions.agents.agent import AgentTool
 from codeagent.extensions.agents.children import Children, Membership, OpenedChild, Origin, Parent

@@ -6,7 +6,7 @@ from collections.abc import AsyncIterator
 from pathlib import Path
 from typing import Literal
 
-from codeagent.core.ports import RunningProgram, StdioProgram
+from codeagent.core.sandbox import RunningProgram, StdioProgram
 from codeagent.extensions.mcp.config import ServerConfig
 from codeagent.extensions.mcp.host import ServerHost
 from codeagent.extensions.mcp.source import McpSource

@@ -6,7 +6,7 @@ from pathlib import Path
 from typing import Any, Literal
 
 from codeagent.core.messages import text_of
-from codeagent.core.ports import Sandbox
+from codeagent.core.sandbox import Sandbox
 from codeagent.core.tool import Tool, ToolResult
 from codeagent.core.toolbox import ToolProblem
 from codeagent.extensions.user_tools.function_tool import THREAD_NAME

@@ -18,7 +18,7 @@ from codeagent.core.cancel import CancelToken
 from codeagent.core.errors import RunCancelled
 from codeagent.core.messages import text_of
 from codeagent.core.policy import Policy, Rule
-from codeagent.core.ports import CommandResult
+from codeagent.core.sandbox import CommandResult
 from codeagent.core.tool import (
     Cancelled,
     Failed,

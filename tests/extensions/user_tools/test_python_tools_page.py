@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from codeagent.core.ports import CommandResult
+from codeagent.core.sandbox import CommandResult
 from codeagent.core.tool import Tool
 from codeagent.extensions.user_tools.decorator import ToolMark
 from codeagent.sandbox.host import HostSandbox

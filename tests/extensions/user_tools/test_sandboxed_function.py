@@ -18,7 +18,7 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from codeagent.core.messages import text_of
-from codeagent.core.ports import Command, CommandResult, OnOutput
+from codeagent.core.sandbox import Command, CommandResult, OnOutput
 from codeagent.core.tool import Cancelled, Failed, InvalidArgs, NotFound, ToolContext
 from codeagent.extensions.user_tools import sandboxed_function
 from codeagent.extensions.user_tools.sandboxed_function import AnswerTap

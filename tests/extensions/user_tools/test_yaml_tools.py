@@ -10,7 +10,7 @@ import pytest
 from codeagent.core.display import TerminalBlock, TextBlock
 from codeagent.core.messages import text_of
 from codeagent.core.policy import Policy, Rule
-from codeagent.core.ports import CommandResult
+from codeagent.core.sandbox import CommandResult
 from codeagent.core.tool import Denied, Failed, InvalidArgs, OpenArgs, Tool, ToolResult
 from codeagent.extensions.user_tools.yaml_loader import YamlLoader
 from codeagent.tools.arguments import parse_arguments
@@ -357,6 +357,27 @@ def test_only_the_users_own_file_may_allow_itself(box: Box) -> None:
         "t.yaml:4: approval: a project's file cannot allow its own tools; "
         "a rule of yours, or the file in your own folder, can"
     ]
+
+
+@for_each(
+    ("said", "tries"),
+    [
+        ("argv: [p]", False),
+        ("argv: [p]\napproval: prompt", False),
+        ("argv: [p]\napproval: effects", True),
+        ("builtin: bash", True),
+        ("builtin: bash\napproval: effects", True),
+        ("builtin: bash\napproval: prompt", False),
+    ],
+)
+def test_a_tool_is_tried_out_if_its_file_or_the_tool_that_it_narrows_says_so(
+    box: Box, said: str, *, tries: bool
+) -> None:
+    for place in ("project", "user"):
+        loaded = box.load(f"{HEAD}{said}\n", place)
+        [tool] = loaded.tools
+        assert (tool.tries, tool.permission) == (tries, "prompt")
+        assert {problem.level for problem in loaded.problems} <= {"warning"}
 
 
 PATHS = HEAD + (

@@ -10,7 +10,7 @@ from codeagent.core.display import TerminalBlock
 from codeagent.core.errors import SandboxLost, SandboxUnavailable
 from codeagent.core.messages import text_of
 from codeagent.core.policy import Mode, Policy
-from codeagent.core.ports import CommandResult
+from codeagent.core.sandbox import CommandResult
 from codeagent.core.tool import EXCLUSIVE, SHARED, Access, Cancelled, Failed, InvalidArgs, ToolError
 from codeagent.tools.arguments import parse_arguments
 from codeagent.tools.builtin.bash import Bash, BashArgs

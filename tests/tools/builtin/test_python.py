@@ -13,7 +13,7 @@ from pydantic import ValidationError
 from codeagent.core.display import TerminalBlock
 from codeagent.core.messages import text_of
 from codeagent.core.policy import Policy, Rule
-from codeagent.core.ports import CommandResult
+from codeagent.core.sandbox import CommandResult
 from codeagent.core.tool import Failed
 from codeagent.sandbox.host import HostSandbox
 from codeagent.tools.builtin.python import Python, PythonArgs, command_for
