@@ -444,7 +444,7 @@ async def test_a_reader_that_stalls_holds_up_neither_signals_nor_the_event_loop(
     for _ in range(200):
         await asyncio.sleep(0)
     os.kill(os.getpid(), signal.SIGINT)
-    while not agent.aborted:
+    while not agent.aborted:  # noqa: ASYNC110  # a signal sets it
         await asyncio.sleep(0.01)
     assert agent.aborted == ["stopped by SIGINT"]
     assert not playing.done()
