@@ -168,7 +168,7 @@ class DockerSandbox:
             from codeagent.sandbox.trials import Trials  # not before the first trial
 
             self._trials = Trials(
-                self.spec, self._resources, self._make, self._default, self._written
+                self.spec, self._resources, self._make, session=self._default, written=self._written
             )
         return self._trials
 

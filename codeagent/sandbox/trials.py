@@ -111,6 +111,7 @@ class Trials:
         spec: SandboxSpec,
         resources: SessionResources,
         make: Callable[[SandboxSpec], SessionContainer],
+        *,
         session: SessionContainer,
         written: Sequence[Path],
     ) -> None:
@@ -149,7 +150,7 @@ class Trials:
         layers = prepared.container.layers
         self._used.append(prepared)
         try:
-            began_ns = layers[-1].now() if layers else 0
+            began_ns = await in_thread(layers[-1].now) if layers else 0
             result = await within_disk(prepared.container.run(command, on_output), *self._written)
         except BaseException:
             await run_to_end(self._drop(prepared))
