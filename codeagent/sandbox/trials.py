@@ -6,7 +6,6 @@ from collections.abc import Callable, Collection, Sequence
 from contextlib import suppress
 from dataclasses import replace
 from functools import partial
-from pathlib import Path
 from typing import TypeVar
 
 from codeagent.changes.layer_landing import plan
@@ -111,17 +110,14 @@ class Trials:
         spec: SandboxSpec,
         resources: SessionResources,
         make: Callable[[SandboxSpec], SessionContainer],
-        *,
         session: SessionContainer,
-        written: Sequence[Path],
     ) -> None:
-        """`session`: the container whose loopback and scratch a view shares; `written`: the folders
-        that commands may fill."""
+        """`session`: the container whose loopback and scratch a view shares."""
         self._spec = spec
         self._resources = resources
         self._make = make
         self._session = session
-        self._written = (spec.state_dir, *written)
+        self._written = (spec.state_dir, *spec.written)
         self._next: asyncio.Task[_Prepared] | None = None
         self._taking = asyncio.Lock()
         """Held while a command waits for its container: no two commands get the same one."""
