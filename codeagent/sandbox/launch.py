@@ -78,7 +78,7 @@ def launch(
     """Make and start a container, once the `stale` one, given by its id, is gone. Raises
     SandboxUnavailable.
 
-    The caller has it when `SessionResources.taken` is called; `why_root`: see `choose_user`.
+    Whoever gets it calls `SessionResources.taken`, or `discard`. `why_root`: see `choose_user`.
     """
     root, engine = resources.opened()
     # Before anything is asked that a hanging engine would not answer.
@@ -159,8 +159,10 @@ def _start(
 
 def discard(resources: SessionResources, container: Container) -> None:
     """End a container that `launch` returned and nobody wants any more."""
-    container.discard()
-    resources.taken()
+    try:
+        container.discard()
+    finally:
+        resources.taken()
 
 
 @contextmanager
