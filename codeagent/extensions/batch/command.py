@@ -1,0 +1,171 @@
+"""`codeagent batch`: runs the tasks of a file over many repositories, and shows what came of them."""
+
+import argparse
+import asyncio
+import os
+import random
+import signal
+import sys
+from collections.abc import Awaitable, Callable, Coroutine, Sequence
+from contextlib import suppress
+from dataclasses import replace
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from codeagent.commands.arguments import add_list, amount, count, say
+from codeagent.config.local_environment import state_dir
+from codeagent.core.errors import ConfigError, EngineError
+from codeagent.core.sanitize import one_line
+from codeagent.extensions.batch.perform import Place
+from codeagent.extensions.batch.pool import Limits, Pool, slots_of_machine
+from codeagent.extensions.batch.report import write_reports
+from codeagent.extensions.batch.results import Results
+from codeagent.extensions.batch.tasks import BatchTask, read_tasks
+from codeagent.extensions.batch.views import LineView, TableView
+from codeagent.sandbox.engine import Engine
+from codeagent.sandbox.engine_socket import engine_socket
+
+if TYPE_CHECKING:
+    from codeagent.commands.ports import App
+
+
+def add_arguments(parser: argparse.ArgumentParser) -> None:
+    actions = parser.add_subparsers(dest="action", metavar="ACTION", required=True)
+    running = actions.add_parser("run", help="do the tasks that have no result yet")
+    planning = actions.add_parser("plan", help="show what run would do")
+    for each in (running, planning):
+        _add_choice(each)
+    running.add_argument("--slots", metavar="N", type=count, help="tasks at the same time")
+    running.add_argument("--model", metavar="NAME", help="of tasks that name none")
+    add_list(running, "--allow", "RULE", "for all tasks: never ask about these calls")
+    add_list(running, "--deny", "RULE", "for all tasks: deny these calls")
+    running.add_argument("--budget", metavar="USD", type=amount, help="of all tasks together")
+    running.add_argument(
+        "--task-budget", metavar="USD", type=amount, help="of each task that has none of its own"
+    )
+    actions.add_parser("work")
+
+
+def _add_choice(parser: argparse.ArgumentParser) -> None:
+    parser.add_argument(
+        "tasks", metavar="TASKS", type=Path, help="a .jsonl or .yaml file, or a folder of them"
+    )
+    parser.add_argument(
+        "--results", metavar="DIR", type=Path, help="where results are (default: TASKS-results)"
+    )
+    parser.add_argument(
+        "--retry",
+        action="append",
+        default=[],
+        choices=("failed", "denied", "all"),
+        help="also do tasks again that ended so; repeatable",
+    )
+    parser.add_argument("--limit", metavar="N", type=count, help="only the first N of them")
+    parser.add_argument("--shuffle", metavar="SEED", type=int, help="in a random order")
+    add_list(parser, "--only", "TEXT", "only tasks whose name, key or repository has this in it")
+
+
+def main(args: argparse.Namespace, app: "App") -> int | Coroutine[Any, Any, int]:
+    """Run the command. Raises ConfigError."""
+    if args.action == "work":
+        from codeagent.extensions.batch.worker import work
+
+        app.prepare()
+        return work(args, app)
+    tasks = _chosen(read_tasks(args.tasks), args)
+    results = Results(args.results or args.tasks.with_name(f"{args.tasks.stem}-results"))
+    if args.action == "plan":
+        return _plan(tasks, results.read(), args)
+    return _run(tasks, results, args)
+
+
+def _chosen(tasks: Sequence[BatchTask], args: argparse.Namespace) -> list[BatchTask]:
+    chosen = [
+        task
+        for task in tasks
+        if not args.only
+        or any(part in f"{task.name} {task.key} {task.repository}" for part in args.only)
+    ]
+    if args.shuffle is not None:
+        random.Random(args.shuffle).shuffle(chosen)
+    return chosen
+
+
+def _plan(tasks: Sequence[BatchTask], results: Results, args: argparse.Namespace) -> int:
+    missing = results.missing(tasks, args.retry)[: args.limit]
+    for task in missing:
+        print(f"{task.key:<30} {one_line(task.repository, 50):<50} {task.title}")
+    costs = [each.usage.cost_usd for each in results.records.values() if each.usage.cost_usd]
+    estimate = f", about ${sum(costs) / len(costs) * len(missing):.2f}" if costs else ""
+    print(f"{len(missing)} of {len(tasks)} tasks would run{estimate}")
+    return 0
+
+
+async def _run(tasks: Sequence[BatchTask], results: Results, args: argparse.Namespace) -> int:
+    results.hold()
+    try:
+        results.collect(task.key for task in tasks)
+        missing = results.missing(tasks, args.retry)[: args.limit]
+        _begin_again(missing, results)
+        limits = Limits(args.slots or slots_of_machine(), args.budget, args.task_budget)
+        missing = _limited(missing, limits)
+        view = TableView(len(missing)) if sys.stderr.isatty() else LineView()
+        place = Place(results.state_dir, state_dir() / "mirrors", _settings(args))
+        pool = Pool(results, place, limits, view)
+        loop = asyncio.get_running_loop()
+        for number in (signal.SIGINT, signal.SIGTERM):
+            loop.add_signal_handler(number, pool.stop)
+        with view:
+            await pool.run(missing, _engine_answers())
+        write_reports(results, tasks)
+        return _told(tasks, results)
+    finally:
+        results.close()
+
+
+def _begin_again(tasks: Sequence[BatchTask], results: Results) -> None:
+    """Number the next attempt of each task that has ended before."""
+    for task in tasks:
+        if (record := results.records.get(task.key)) is not None:
+            results.folder(task.key).begin_again(record.attempt + 1)
+
+
+def _limited(tasks: Sequence[BatchTask], limits: Limits) -> list[BatchTask]:
+    """Give each task a budget if the batch has one. Raises ConfigError."""
+    if limits.budget is None and limits.task_budget is None:
+        return list(tasks)
+    each = limits.task_budget
+    if each is None and any("budget" not in task.limits for task in tasks):
+        raise ConfigError(
+            "--budget stops before it is passed, so it needs --task-budget, what each task may cost"
+        )
+    return [
+        replace(task, limits={"budget": each} | task.limits) if each is not None else task
+        for task in tasks
+    ]
+
+
+def _settings(args: argparse.Namespace) -> dict[str, Any]:
+    rules = {"allow": args.allow, "deny": args.deny}
+    given: dict[str, Any] = {"rules": {name: list(each) for name, each in rules.items() if each}}
+    return given | ({"model": args.model} if args.model else {})
+
+
+def _engine_answers() -> Callable[[], Awaitable[None]]:
+    """Return what asks the engine for something small."""
+    engine = Engine(engine_socket(os.environ.get("DOCKER_HOST")))
+
+    async def answers() -> None:
+        with suppress(EngineError):
+            await engine.ask("GET", "/containers/json", {"limit": 1})
+
+    return answers
+
+
+def _told(tasks: Sequence[BatchTask], results: Results) -> int:
+    records = [results.records[task.key] for task in tasks if task.key in results.records]
+    left = len(tasks) - len(records)
+    passed = sum(record.passed for record in records)
+    say(f"{passed} of {len(tasks)} passed, {len(records) - passed} did not, {left} are left")
+    say(f"{results.path / 'index.html'}")
+    return 0 if passed == len(tasks) else 1

@@ -1,0 +1,274 @@
+"""Works on one task: copies the repository, has the agent do it, lets the check judge, and keeps what
+came of it."""
+
+import asyncio
+import shutil
+import time
+from collections.abc import Callable, Mapping
+from contextlib import suppress
+from dataclasses import replace
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, Literal
+
+from codeagent.config.local_environment import LocalEnvironment
+from codeagent.config.sessions import Task
+from codeagent.core.acts import RunGroup, RunRecipe, RunShell, Stop
+from codeagent.core.approval_events import ApprovalRequested, ApprovalResolved
+from codeagent.core.audit import gather_stats
+from codeagent.core.dataclass import dataclass
+from codeagent.core.errors import CodeagentError, SessionError
+from codeagent.core.events import (
+    KnownEvent,
+    RunFinished,
+    RunReason,
+    RunStarted,
+    ToolResultAdded,
+    TurnFinished,
+    UnknownEvent,
+)
+from codeagent.core.json_types import MAIN
+from codeagent.core.messages import Usage
+from codeagent.core.notes import SHELL
+from codeagent.core.runtime import Session
+from codeagent.disk.private import make_private_folder
+from codeagent.extensions.batch.copies import Mirror, changed_lines
+from codeagent.extensions.batch.results import Attempt, TaskFolder, TaskRecord, Verdict
+from codeagent.extensions.batch.tasks import BatchTask
+from codeagent.headless import answer_of_nobody, end_of
+from codeagent.session.export import write_down
+from codeagent.session.store import SessionStore
+
+if TYPE_CHECKING:
+    from codeagent.commands.ports import App
+
+_GO_ON = "The work was cut off by a crash. Look at what is there, and finish it."
+_Progress = Literal["new", "begun", "ended"]
+Tell = Callable[[Mapping[str, Any]], None]
+"""Takes what changed of a task at work, such as its turn."""
+
+
+@dataclass(frozen=True)
+class Place:
+    """Where the tasks of a batch are worked on."""
+
+    state_dir: Path
+    mirrors: Path
+    settings: Mapping[str, Any]
+    """Those for all tasks, as in `config.toml`."""
+
+
+async def perform(
+    task: BatchTask, folder: TaskFolder, place: Place, app: "App", tell: Tell
+) -> TaskRecord:
+    """Do a task, or go on with it where a killed process was; its record is written down. Raises
+    OSError."""
+    began = time.monotonic()
+    folder.describe(task)
+    attempt = folder.attempt() or Attempt(1, "")
+    work = _Work(task, folder, place, app, tell)
+    try:
+        attempt = await work.prepared(attempt)
+        record = await work.done(attempt)
+    except CodeagentError as error:
+        attempt = folder.attempt() or attempt
+        record = work.record(attempt, error=str(error))
+    record = replace(record, seconds=round(time.monotonic() - began, 3), ended=time.time())
+    if record.reason != "interrupted":
+        folder.finish(record)
+        await asyncio.to_thread(shutil.rmtree, folder.copy, ignore_errors=True)
+    return record
+
+
+class _Work:
+    """One attempt at one task."""
+
+    def __init__(
+        self, task: BatchTask, folder: TaskFolder, place: Place, app: "App", tell: Tell
+    ) -> None:
+        self._task = task
+        self._folder = folder
+        self._place = place
+        self._app = app
+        self._tell = tell
+        self._mirror = Mirror.of(task.repository, place.mirrors)
+        self._local = LocalEnvironment.of_user(folder.copy, trust_project=task.trust_project)
+        self._local = replace(self._local, state_dir=place.state_dir, copy_of=self._mirror.folder)
+        self._store = SessionStore(place.state_dir, self._local.redactor)
+
+    async def prepared(self, attempt: Attempt) -> Attempt:
+        """Make the working copy, unless it is there already. Raises ConfigError, OSError."""
+        if attempt.commit:
+            return attempt
+        self._tell({"state": "copying"})
+        return await asyncio.to_thread(self._copied, attempt)
+
+    def _copied(self, attempt: Attempt) -> Attempt:
+        shutil.rmtree(self._folder.copy, ignore_errors=True)
+        if not self._mirror.folder.exists():
+            self._mirror.update(self._task.repository)
+        commit = self._mirror.commit(self._task.commit)
+        self._mirror.check_out(commit, self._folder.copy)
+        attempt = replace(attempt, commit=commit)
+        self._folder.begin(attempt)
+        return attempt
+
+    async def done(self, attempt: Attempt) -> TaskRecord:
+        """Run the agent and the check; return what came of it. Raises CodeagentError, OSError."""
+        progress = await asyncio.to_thread(self._progress, attempt.session)
+        reader = _Reader(self._task, self._folder, attempt, self._tell)
+        reader.ended = progress == "ended"
+        await self._app.work(
+            Task(
+                _GO_ON if progress == "begun" else self._task.prompt,
+                self._local,
+                self._task.settings_over(self._place.settings),
+                recipe=self._task.recipe,
+                inputs=self._task.inputs,
+                resume=attempt.session or None,
+                needs_sandbox=True,
+                lists_changes=False,
+            ),
+            reader,
+        )
+        attempt = replace(attempt, session=reader.session)
+        patch = await asyncio.to_thread(self._mirror.patch, attempt.commit, self._folder.copy)
+        self._folder.patch.write_bytes(patch)
+        await asyncio.to_thread(self._keep)
+        record = self.record(attempt, verdict=reader.verdict)
+        return replace(record, changed=changed_lines(patch))
+
+    def _progress(self, session: str) -> _Progress:
+        """Return how far a session is that a killed process left. Raises SessionError."""
+        events = self._store.read(session).events if session else ()
+        runs = [each for each in events if isinstance(each, RunStarted | RunFinished)]
+        if not runs:
+            return "new"
+        return "ended" if isinstance(runs[-1], RunFinished) else "begun"
+
+    def record(self, attempt: Attempt, *, verdict: Verdict = "none", error: str = "") -> TaskRecord:
+        """Return what the log of the session says of the task."""
+        events: list[KnownEvent | UnknownEvent] = []
+        with suppress(SessionError):
+            events = list(self._store.with_children(self._store.read(attempt.session).events))
+        ends = [end for each in events if (end := _main_end(each)) is not None]
+        stats = gather_stats(events)
+        reason: RunReason = "failed" if error or not ends else ends[-1].reason
+        models = [each.model for each in events if isinstance(each, RunStarted)]
+        self._write_page(attempt.session)
+        return TaskRecord(
+            key=self._task.key,
+            title=self._task.title,
+            repository=self._task.repository,
+            commit=attempt.commit,
+            model=models[-1] if models else "",
+            reason=reason,
+            verdict=verdict,
+            error=error or ((ends[-1].error or "") if ends else ""),
+            denied=_unanswered(events),
+            changed=(0, 0, 0),
+            usage=stats.usage,
+            turns=stats.turns,
+            seconds=0.0,
+            ended=0.0,
+            attempt=attempt.number,
+            session=attempt.session,
+        )
+
+    def _write_page(self, session: str) -> None:
+        if not session:
+            return
+        self._folder.page.unlink(missing_ok=True)
+        with suppress(CodeagentError):
+            write_down(self._store, session, self._folder.page, "html", self._local.redactor)
+
+    def _keep(self) -> None:
+        """Copy the files that the task wants to keep; links are not followed. Raises OSError."""
+        for pattern in self._task.keep:
+            for found in self._folder.copy.glob(pattern):
+                inside = found.relative_to(self._folder.copy)
+                if found.is_symlink() or not found.is_file() or inside.parts[0] == ".git":
+                    continue
+                target = self._folder.kept / inside
+                make_private_folder(target.parent)
+                shutil.copyfile(found, target, follow_symlinks=False)
+
+
+class _Reader:
+    """Reads the run of one task, answers as nobody would, and runs the check behind it (a
+    RunReader)."""
+
+    def __init__(self, task: BatchTask, folder: TaskFolder, attempt: Attempt, tell: Tell) -> None:
+        self._task = task
+        self._folder = folder
+        self._attempt = attempt
+        self._tell = tell
+        self._turns = 0
+        self._usage = Usage()
+        self.ended = False
+        """Whether the agent's work had ended before: the check alone is left to do."""
+        self.session = attempt.session
+        self.verdict: Verdict = "none"
+
+    def say(self, text: str) -> None:
+        self._tell({"state": text})
+
+    def show_outside(self, event: KnownEvent) -> None:
+        """What is emitted before the run is in the log."""
+
+    async def run(self, session: Session, prompt: str | RunRecipe | RunGroup) -> None:
+        self.session = session.id
+        self._folder.begin(replace(self._attempt, session=session.id))
+        if not self.ended:
+            await self._run(session, prompt)
+        if self._task.check:
+            self._tell({"state": "checking"})
+            self.verdict = await self._checked(session)
+
+    async def _run(self, session: Session, prompt: str | RunRecipe | RunGroup) -> None:
+        async for event in session.agent.run(prompt):
+            if isinstance(event, ApprovalRequested):
+                session.do(answer_of_nobody(event, approve=False))
+            elif isinstance(event, TurnFinished):
+                self._turns += 1
+                self._usage += event.usage
+                cost = self._usage.cost_usd
+                self._tell({"state": "working", "turn": self._turns, "cost": cost})
+
+    async def _checked(self, session: Session) -> Verdict:
+        """Run the check in the session's sandbox."""
+        events = session.events()
+        if session.do(RunShell(self._task.check, shared=False)) is not None:
+            return "failed"
+        verdict: Verdict = "passed"
+        try:
+            async with asyncio.timeout(self._task.check_seconds):
+                async for event in events:
+                    if isinstance(event, ToolResultAdded) and event.name == SHELL:
+                        return "failed" if event.is_error else verdict
+        except TimeoutError:
+            verdict = "stopped"
+            session.do(Stop("the check took too long"))
+            await session.agent.settled()
+        return verdict
+
+
+def _main_end(event: KnownEvent | UnknownEvent) -> RunFinished | None:
+    if isinstance(event, UnknownEvent) or event.agent != MAIN:
+        return None
+    return end_of(event)
+
+
+def _unanswered(events: list[KnownEvent | UnknownEvent]) -> tuple[str, ...]:
+    """Return the rules that would have allowed what was denied for want of a user, or what it was,
+    each once."""
+    asked: dict[str, str] = {}
+    denied: dict[str, None] = {}
+    for event in events:
+        match event:
+            case ApprovalRequested():
+                asked[event.approval_id] = event.proposal or f"{event.name}: {event.target}"
+            case ApprovalResolved(answer="deny", source="auto"):
+                denied[asked.get(event.approval_id, "")] = None
+            case _:
+                pass
+    return tuple(rule for rule in denied if rule)

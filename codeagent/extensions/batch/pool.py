@@ -1,0 +1,261 @@
+"""Runs the tasks of a batch in processes, as many at once as the machine and the engine keep up with,
+and within the budget."""
+
+import asyncio
+import json
+import os
+import sys
+import time
+from collections import deque
+from collections.abc import AsyncIterator, Awaitable, Callable, Mapping, Sequence
+from contextlib import suppress
+from dataclasses import field
+from pathlib import Path
+from typing import Any, Protocol
+
+from codeagent.config.checking import as_given
+from codeagent.core.dataclass import dataclass
+from codeagent.core.errors import ConfigError
+from codeagent.core.host_programs import HostProgram, start_program
+from codeagent.extensions.batch.copies import Mirror
+from codeagent.extensions.batch.perform import Place
+from codeagent.extensions.batch.results import Results, TaskRecord
+from codeagent.extensions.batch.tasks import BatchTask
+from codeagent.extensions.batch.worker import LONGEST_LINE
+
+WORKER = HostProgram("worker of a batch", None)
+_MOST_DEATHS = 3
+"""How often the process of one task may die before the task has failed."""
+_TASK_BYTES = 300 << 20
+"""What a task is expected to take of the memory, its container included."""
+_SLOW = 1.0
+"""Seconds for an answer of the engine beyond which no further task begins."""
+
+
+@dataclass(frozen=True)
+class Limits:
+    """How much a batch may do."""
+
+    slots: int
+    """Tasks at the same time, at most."""
+    budget: float | None = None
+    """US dollars for all tasks."""
+    task_budget: float | None = None
+    """US dollars for each that has no budget of its own."""
+
+
+class View(Protocol):
+    """Shows a batch that runs."""
+
+    def changed(self, key: str, told: Mapping[str, Any]) -> None:
+        """Something changed of a task at work."""
+
+    def ended(self, record: TaskRecord) -> None:
+        """A task has ended."""
+
+    def say(self, text: str) -> None:
+        """Show a line for the user."""
+
+
+@dataclass
+class Spending:
+    """What tasks have cost, and what those at work may still cost."""
+
+    budget: float | None
+    spent: float = 0.0
+    held: dict[str, float] = field(default_factory=dict)
+
+    def may_begin(self, most: float) -> bool:
+        """Whether a task that costs so much at most would keep within the budget."""
+        return self.budget is None or self.spent + sum(self.held.values()) + most <= self.budget
+
+    def ended(self, record: TaskRecord) -> None:
+        self.held.pop(record.key, None)
+        self.spent += record.usage.cost_usd or 0.0
+
+
+class Worker:
+    """A process that works on one task at a time."""
+
+    def __init__(self, results: Results, place: Place) -> None:
+        self._results = results
+        self._place = place
+        self._process: asyncio.subprocess.Process | None = None
+
+    async def run(self, task: BatchTask, tell: Callable[[Mapping[str, Any]], None]) -> TaskRecord:
+        """Work on a task to its end. Raises WorkerDied."""
+        process = self._process or await self._started()
+        folder = self._results.folder(task.key).path
+        self._write({"task": as_given(task), "folder": str(folder)})
+        async for told in self._told(process):
+            if "ended" in told:
+                return TaskRecord.of_line(json.dumps(told["ended"]).encode())
+            tell(told)
+        await self.close()
+        raise WorkerDied
+
+    async def _started(self) -> asyncio.subprocess.Process:
+        log = os.open(
+            self._results.path / "workers.log", os.O_WRONLY | os.O_CREAT | os.O_APPEND, 0o600
+        )
+        try:
+            process = await start_program(
+                WORKER,
+                [sys.executable, "-P", "-m", "codeagent", "batch", "work"],
+                folder=None,
+                environment=os.environ,
+                stdin=asyncio.subprocess.PIPE,
+                stdout=asyncio.subprocess.PIPE,
+                stderr=log,
+                limit=LONGEST_LINE,
+                start_new_session=True,
+            )
+        finally:
+            os.close(log)
+        self._process = process
+        place = self._place
+        self._write(
+            {
+                "state": str(place.state_dir),
+                "mirrors": str(place.mirrors),
+                "settings": place.settings,
+            }
+        )
+        return process
+
+    def _write(self, told: Mapping[str, Any]) -> None:
+        assert self._process is not None
+        assert self._process.stdin is not None
+        self._process.stdin.write(json.dumps(told).encode() + b"\n")
+
+    async def _told(self, process: asyncio.subprocess.Process) -> AsyncIterator[dict[str, Any]]:
+        assert process.stdout is not None
+        while line := await process.stdout.readline():
+            yield json.loads(line)
+
+    async def close(self) -> None:
+        """Have it stop in order, and wait for its end; idempotent."""
+        process, self._process = self._process, None
+        if process is None:
+            return
+        assert process.stdin is not None
+        process.stdin.close()
+        await process.wait()
+
+    def kill(self) -> None:
+        if self._process is not None:
+            with suppress(ProcessLookupError):
+                self._process.kill()
+
+
+class WorkerDied(Exception):
+    """The process that worked on a task has ended without a result."""
+
+
+class Pool:
+    """Works on the tasks of a batch."""
+
+    def __init__(self, results: Results, place: Place, limits: Limits, view: View) -> None:
+        self._results = results
+        self._place = place
+        self._limits = limits
+        self._view = view
+        self._spending = Spending(limits.budget)
+        self._idle: list[Worker] = []
+        self._working: dict[asyncio.Task[None], Worker] = {}
+        self._stopped = False
+
+    async def run(self, tasks: Sequence[BatchTask], answers: Callable[[], Awaitable[None]]) -> None:
+        """Work on all tasks, as far as the budget and `stop` let it. Raises OSError.
+
+        `answers` asks the engine for something small, to see how long it takes.
+        """
+        await self._make_mirrors(tasks)
+        waiting = deque(tasks)
+        try:
+            while (waiting and not self._stopped) or self._working:
+                while waiting and not self._stopped and await self._may_begin(waiting[0], answers):
+                    self._begin(waiting.popleft())
+                if not self._working:
+                    break
+                done, _ = await asyncio.wait(
+                    self._working, timeout=1.0, return_when=asyncio.FIRST_COMPLETED
+                )
+                for each in done:
+                    self._idle.append(self._working.pop(each))
+                    await each
+            if waiting and not self._stopped:
+                self._view.say(f"the budget is reached: {len(waiting)} tasks did not begin")
+        finally:
+            await asyncio.gather(*(worker.close() for worker in self._all()))
+
+    async def _make_mirrors(self, tasks: Sequence[BatchTask]) -> None:
+        """Copy each repository once, some at a time; a task whose repository cannot be copied says
+        so itself."""
+        slots = asyncio.Semaphore(4)
+
+        async def make(repository: str) -> None:
+            async with slots:
+                try:
+                    mirror = Mirror.of(repository, self._place.mirrors)
+                    await asyncio.to_thread(mirror.update, repository)
+                except ConfigError as error:
+                    self._view.say(f"{repository}: {error}")
+
+        await asyncio.gather(*map(make, dict.fromkeys(task.repository for task in tasks)))
+
+    async def _may_begin(self, task: BatchTask, answers: Callable[[], Awaitable[None]]) -> bool:
+        if len(self._working) >= self._limits.slots or not self._spending.may_begin(
+            self._most(task)
+        ):
+            return False
+        if len(self._working) < (os.cpu_count() or 1):
+            return True
+        began = time.monotonic()
+        await answers()
+        return time.monotonic() - began < _SLOW
+
+    def _most(self, task: BatchTask) -> float:
+        """Return what the task may cost."""
+        return float(task.limits.get("budget") or self._limits.task_budget or 0.0)
+
+    def _begin(self, task: BatchTask) -> None:
+        worker = self._idle.pop() if self._idle else Worker(self._results, self._place)
+        self._spending.held[task.key] = self._most(task)
+        self._working[asyncio.ensure_future(self._work(worker, task))] = worker
+
+    async def _work(self, worker: Worker, task: BatchTask) -> None:
+        for _ in range(_MOST_DEATHS):
+            with suppress(WorkerDied):
+                record = await worker.run(task, lambda told: self._view.changed(task.key, told))
+                self._results.append(record)
+                self._spending.ended(record)
+                self._view.ended(record)
+                return
+            if self._stopped:
+                return
+        self._view.say(f"{task.title}: its process died {_MOST_DEATHS} times; see workers.log")
+
+    def stop(self) -> None:
+        """Begin no more, and have what is at work stop in order; a second time, at once."""
+        if self._stopped:
+            for worker in self._all():
+                worker.kill()
+        self._stopped = True
+        for worker in self._working.values():
+            process = worker._process
+            if process is not None and process.stdin is not None:
+                process.stdin.close()
+
+    def _all(self) -> list[Worker]:
+        return [*self._idle, *self._working.values()]
+
+
+def slots_of_machine() -> int:
+    """Return how many tasks this machine has room for."""
+    processors = len(os.sched_getaffinity(0))
+    with suppress(OSError, ValueError, StopIteration):
+        lines = Path("/proc/meminfo").read_text().splitlines()
+        available = next(line for line in lines if line.startswith("MemAvailable:"))
+        return max(1, min(4 * processors, int(available.split()[1]) * 1024 // _TASK_BYTES))
+    return processors

@@ -1,0 +1,98 @@
+"""Writes down what came of a batch: as Markdown, and as one HTML page that needs nothing else."""
+
+import html
+import json
+from collections import Counter
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any
+
+from codeagent.core.messages import Usage
+from codeagent.core.pulse import duration
+from codeagent.disk.private import replace_private
+from codeagent.extensions.batch.results import Results, TaskRecord
+from codeagent.extensions.batch.tasks import BatchTask
+
+_PAGE = Path(__file__).with_name("page.html")
+_MOST_RULES = 20
+
+
+def write_reports(results: Results, tasks: Sequence[BatchTask]) -> None:
+    """Write `summary.md` and `index.html` into the folder of the results. Raises OSError."""
+    records = [results.records[task.key] for task in tasks if task.key in results.records]
+    replace_private(results.path / "summary.md", markdown(records, len(tasks)).encode())
+    replace_private(results.path / "index.html", page(records).encode())
+
+
+def markdown(records: Sequence[TaskRecord], total: int) -> str:
+    """Return the summary: how many passed, what it cost, what was denied, and a row for each."""
+    usage = sum((record.usage for record in records), Usage())
+    states = Counter(record.state for record in records)
+    lines = [
+        f"# {sum(record.passed for record in records)} of {total} tasks passed",
+        "",
+        " · ".join(
+            [
+                *(f"{state} {number}" for state, number in states.most_common()),
+                f"{usage.input_tokens + usage.output_tokens:,} tokens",
+                *([f"${usage.cost_usd:.2f}"] if usage.cost_usd else []),
+                f"{duration(sum(record.seconds for record in records))} of work",
+            ]
+        ),
+        "",
+    ]
+    denied = Counter(rule for record in records for rule in record.denied)
+    if denied:
+        lines += ["Denied, as nobody was there to allow it. These rules would have allowed it:", ""]
+        lines += [
+            f"- `{_plain(rule)}`: {number} times"
+            for rule, number in denied.most_common(_MOST_RULES)
+        ]
+        lines.append("")
+    lines += [
+        "| task | state | files | turns | time | cost |",
+        "| --- | --- | --- | --- | --- | --- |",
+    ]
+    lines += [_row(record) for record in records]
+    return "\n".join(lines) + "\n"
+
+
+def _row(record: TaskRecord) -> str:
+    files, added, removed = record.changed
+    cost = f"${record.usage.cost_usd:.4f}" if record.usage.cost_usd else ""
+    cells = (
+        f"[{_plain(record.title)}]({record.key}/session.html)",
+        record.state,
+        f"[{files} +{added} −{removed}]({record.key}/patch.diff)",
+        str(record.turns),
+        duration(record.seconds),
+        cost,
+    )
+    return f"| {' | '.join(cells)} |"
+
+
+def _plain(text: str) -> str:
+    """Return a text that is nothing but text in a table of Markdown."""
+    return html.escape(text).replace("|", "\\|").replace("`", "'").replace("[", "\\[")
+
+
+def page(records: Sequence[TaskRecord]) -> str:
+    """Return the page with a table that can be filtered and sorted, and two plots."""
+    rows: list[dict[str, Any]] = [
+        {
+            "key": record.key,
+            "title": record.title,
+            "repository": record.repository.rpartition("/")[2],
+            "model": record.model,
+            "state": record.state,
+            "changed": list(record.changed),
+            "turns": record.turns,
+            "seconds": record.seconds,
+            "cost": record.usage.cost_usd or 0,
+            "error": record.error,
+            "page": bool(record.session),
+        }
+        for record in records
+    ]
+    data = json.dumps(rows).replace("<", "\\u003c")
+    return _PAGE.read_text(encoding="utf-8").replace("/*ROWS*/[]", data)

@@ -1,0 +1,247 @@
+"""The folder with the results of a batch: what became of each task, added to one file and never
+changed there."""
+
+import json
+import os
+from collections.abc import Collection, Iterable
+from dataclasses import asdict
+from pathlib import Path
+from typing import Any, Literal, Self
+
+from codeagent.config.checking import as_given
+from codeagent.core.dataclass import dataclass
+from codeagent.core.errors import ConfigError
+from codeagent.core.events import RunReason
+from codeagent.core.messages import Usage
+from codeagent.disk.locks import open_lock_file, try_lock
+from codeagent.disk.opens import open_appended, read_regular
+from codeagent.disk.private import make_private_folder, replace_private
+from codeagent.extensions.batch.tasks import BatchTask
+
+Verdict = Literal["passed", "failed", "stopped", "none"]
+"""What the check said: exit code 0 or another, it took too long, or there was none."""
+Retry = Literal["failed", "denied", "all"]
+RECORDS = "results.jsonl"
+_RECORD = "record.json"
+_ATTEMPT = "attempt.json"
+_TASK = "task.json"
+
+
+@dataclass(frozen=True)
+class TaskRecord:
+    """What became of one task."""
+
+    key: str
+    title: str
+    repository: str
+    commit: str
+    """The full hash of the commit that it began at; empty if it could not begin."""
+    model: str
+    reason: RunReason
+    verdict: Verdict
+    error: str
+    """Why it ended early, or could not begin; else empty."""
+    denied: tuple[str, ...]
+    """The rules that would have allowed what nobody was there to allow."""
+    changed: tuple[int, int, int]
+    """Files that the patch changes, lines that it adds, and lines that it removes."""
+    usage: Usage
+    turns: int
+    seconds: float
+    ended: float
+    """When, in seconds since the epoch."""
+    attempt: int
+    """From 1."""
+    session: str
+    """The id of the session; empty if none began."""
+
+    @property
+    def passed(self) -> bool:
+        """Whether it is done and its check, if it has one, passed."""
+        return self.reason == "done" and self.verdict in ("passed", "none")
+
+    @property
+    def state(self) -> str:
+        """One word for tables: `passed`, `done` without a check, `failed`, `denied`, `limit` or
+        `interrupted`."""
+        if self.reason != "done":
+            return self.reason
+        return {"none": "done", "stopped": "failed"}.get(self.verdict, self.verdict)
+
+    def line(self) -> bytes:
+        return json.dumps(asdict(self), ensure_ascii=False).encode() + b"\n"
+
+    @classmethod
+    def of_line(cls, line: bytes) -> Self:
+        """Raises ValueError, TypeError, KeyError for anything else."""
+        given: dict[str, Any] = json.loads(line)
+        usage = Usage(**given.pop("usage"))
+        changed, denied = tuple(given.pop("changed")), tuple(given.pop("denied"))
+        return cls(**given, usage=usage, changed=changed, denied=denied)
+
+
+@dataclass(frozen=True)
+class Attempt:
+    """What was begun of a task that has no record yet."""
+
+    number: int
+    commit: str
+    session: str = ""
+
+
+@dataclass(frozen=True)
+class TaskFolder:
+    """The folder of one task; everything in it is written by the process that works on the task."""
+
+    path: Path
+
+    @property
+    def copy(self) -> Path:
+        """The working copy."""
+        return self.path / "copy"
+
+    @property
+    def patch(self) -> Path:
+        return self.path / "patch.diff"
+
+    @property
+    def kept(self) -> Path:
+        """What the task wants to keep."""
+        return self.path / "kept"
+
+    @property
+    def page(self) -> Path:
+        """The session, as a page."""
+        return self.path / "session.html"
+
+    def describe(self, task: BatchTask) -> None:
+        """Write down what the task is. Raises OSError."""
+        text = json.dumps(as_given(task), indent=2, ensure_ascii=False)
+        replace_private(self.path / _TASK, text.encode())
+
+    def attempt(self) -> Attempt | None:
+        """Return what was begun; None if nothing was. Raises OSError."""
+        try:
+            return Attempt(**json.loads(read_regular(self.path / _ATTEMPT)))
+        except FileNotFoundError:
+            return None
+
+    def begin(self, attempt: Attempt) -> None:
+        """Write down what is begun. Raises OSError."""
+        replace_private(self.path / _ATTEMPT, json.dumps(asdict(attempt)).encode())
+
+    def finish(self, record: TaskRecord) -> None:
+        """Write down what became of the task: from then on it is never done again by itself. Raises
+        OSError."""
+        replace_private(self.path / _RECORD, record.line())
+
+    def record(self) -> TaskRecord | None:
+        """Return what became of it; None if it has not ended. Raises OSError, ValueError."""
+        try:
+            return TaskRecord.of_line(read_regular(self.path / _RECORD))
+        except FileNotFoundError:
+            return None
+
+    def begin_again(self, number: int) -> None:
+        """Forget the last attempt, so that another one is made. Raises OSError."""
+        self.begin(Attempt(number, ""))
+        (self.path / _RECORD).unlink(missing_ok=True)
+
+
+class Results:
+    """The records of a batch, and the folders of its tasks."""
+
+    def __init__(self, path: Path) -> None:
+        self.path = path.absolute()
+        self.records: dict[str, TaskRecord] = {}
+        """The last of each task, by its key, in the order in which they ended."""
+        self._lock: int | None = None
+        self._file: int | None = None
+
+    @property
+    def state_dir(self) -> Path:
+        """Where the sessions are."""
+        return self.path / "state"
+
+    def folder(self, key: str) -> TaskFolder:
+        return TaskFolder(self.path / key)
+
+    def read(self) -> Self:
+        """Read the records. A line that a crash cut off is left out. Raises ConfigError."""
+        try:
+            data = read_regular(self.path / RECORDS)
+        except FileNotFoundError:
+            return self
+        except OSError as error:
+            raise ConfigError(f"{self.path / RECORDS} cannot be read ({error.strerror})") from error
+        for number, line in enumerate(data.split(b"\n")[:-1], 1):
+            try:
+                self._add(TaskRecord.of_line(line))
+            except (ValueError, TypeError, KeyError) as error:
+                raise ConfigError(
+                    f"{self.path / RECORDS}:{number}: it is not a record ({error}); nothing was run"
+                ) from None
+        return self
+
+    def hold(self) -> Self:
+        """Read the records, and keep others from writing until `close`. Raises ConfigError."""
+        try:
+            make_private_folder(self.path)
+            self._lock = open_lock_file(self.path / "lock")
+            if not try_lock(self._lock):
+                self.close()
+                raise ConfigError(f"another batch is writing to {self.path}; nothing was run")
+            self._cut_torn_line()
+            self._file = open_appended(self.path / RECORDS)
+        except OSError as error:
+            self.close()
+            raise ConfigError(f"{self.path} cannot be written ({error.strerror})") from error
+        return self.read()
+
+    def _cut_torn_line(self) -> None:
+        try:
+            with (self.path / RECORDS).open("rb+") as file:
+                data = file.read()
+                file.truncate(data.rfind(b"\n") + 1)
+        except FileNotFoundError:
+            return
+
+    def collect(self, keys: Iterable[str]) -> None:
+        """Add what tasks had written down when the process that adds records was killed. Raises
+        OSError, ValueError."""
+        for key in keys:
+            record = self.folder(key).record()
+            known = self.records.get(key)
+            if record is not None and (known is None or known.attempt < record.attempt):
+                self.append(record)
+
+    def append(self, record: TaskRecord) -> None:
+        """Add a record; it is on the disk when this returns. Raises OSError."""
+        assert self._file is not None
+        os.write(self._file, record.line())
+        os.fsync(self._file)
+        self._add(record)
+
+    def _add(self, record: TaskRecord) -> None:
+        self.records.pop(record.key, None)
+        self.records[record.key] = record
+
+    def missing(
+        self, tasks: Collection[BatchTask], retry: Collection[Retry] = ()
+    ) -> list[BatchTask]:
+        """Return the tasks that are to be done: those without a record, and those whose end is to
+        be tried again."""
+        return [task for task in tasks if self._is_missing(task.key, retry)]
+
+    def _is_missing(self, key: str, retry: Collection[Retry]) -> bool:
+        record = self.records.get(key)
+        if record is None or record.reason == "interrupted" or "all" in retry:
+            return True
+        denied = record.reason == "denied" or bool(record.denied)
+        return ("denied" in retry and denied) or ("failed" in retry and not record.passed)
+
+    def close(self) -> None:
+        for fd in (self._lock, self._file):
+            if fd is not None:
+                os.close(fd)
+        self._lock = self._file = None

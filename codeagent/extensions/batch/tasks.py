@@ -1,0 +1,174 @@
+"""The tasks of a batch: read from JSON lines, YAML or a folder of such files; the key of each is a
+digest of what it says."""
+
+import json
+from collections.abc import Iterator, Mapping
+from dataclasses import field, fields
+from functools import cached_property
+from hashlib import sha256
+from pathlib import Path
+from typing import Annotated, Any
+
+from codeagent.config.checking import WrongValue, above, as_given, checked, filled
+from codeagent.config.settings import Section
+from codeagent.core.dataclass import record
+from codeagent.core.errors import ConfigError
+from codeagent.core.lazy_regex import lazy_regex
+from codeagent.core.policy import Mode
+from codeagent.core.sanitize import one_line
+from codeagent.core.yaml_text import Unreadable, documents
+from codeagent.disk.opens import read_regular
+from codeagent.tools.faults import nearest_or_all
+
+_SUFFIXES = (".jsonl", ".yaml", ".yml")
+_LARGEST = 256 << 20
+_ADDRESS = lazy_regex(r"[a-z][a-z0-9+]*://|[^/\s]+@[^/\s]+:")
+"""How the address of a repository on another machine begins."""
+_UNSAFE = lazy_regex(r"[^A-Za-z0-9._]+")
+
+
+@record
+class BatchTask(Section):
+    """One task: which repository, what to do there, within which limits, and how it is judged."""
+
+    repository: Annotated[str, filled("repository")]
+    """A folder, a bundle, or the address of a repository; a path is relative to the file."""
+    commit: str = "HEAD"
+    """A commit, branch or tag to begin at."""
+    prompt: str = ""
+    recipe: str = ""
+    """The name of a recipe to run in place of a prompt."""
+    inputs: dict[str, str] = field(default_factory=dict)
+    """Those of the recipe."""
+    check: str = ""
+    """A command that judges the result: it runs in the same sandbox, and 0 means passed."""
+    check_seconds: Annotated[float, above(0)] = 600.0
+    keep: tuple[str, ...] = ()
+    """Patterns of files to keep beside the patch, ignored ones too."""
+    name: str = ""
+    """What it is called in tables."""
+    model: str | None = None
+    mode: Mode | None = None
+    allow: tuple[str, ...] = ()
+    deny: tuple[str, ...] = ()
+    limits: dict[str, Any] = field(default_factory=dict)
+    settings: dict[str, Any] = field(default_factory=dict)
+    """Further settings, as in `config.toml`."""
+    trust_project: bool = False
+    """Use the tools, recipes and the image that the repository describes, as they are there."""
+
+    def __post_init__(self) -> None:
+        if bool(self.prompt.strip()) == bool(self.recipe):
+            raise ValueError("give a prompt or a recipe")
+
+    @cached_property
+    def key(self) -> str:
+        """The task's folder: its name, as far as a folder can have it, and a digest of all it
+        says."""
+        content = json.dumps(as_given(self), sort_keys=True).encode()
+        digest = sha256(content).hexdigest()[:16]
+        name = _UNSAFE.sub("-", self.name).strip("-.")[:40]
+        return f"{name}-{digest}" if name else digest
+
+    @property
+    def title(self) -> str:
+        return one_line(self.name or self.prompt or self.recipe, 60)
+
+    def settings_over(self, common: Mapping[str, Any]) -> dict[str, Any]:
+        """Return the settings of its session; the task's own win over those for all."""
+        given = merged(dict(common), self.settings)
+        own: dict[str, Any] = {"model": self.model, "mode": self.mode}
+        given |= {name: value for name, value in own.items() if value is not None}
+        rules = {"allow": list(self.allow), "deny": list(self.deny)}
+        given = merged(given, {"rules": {name: each for name, each in rules.items() if each}})
+        return merged(given, {"limits": self.limits} if self.limits else {})
+
+
+def merged(below: Mapping[str, Any], above_: Mapping[str, Any]) -> dict[str, Any]:
+    """Return both tables in one: tables in them are merged, rules are added, other values of the
+    second win."""
+    out = dict(below)
+    for name, value in above_.items():
+        before = out.get(name)
+        if isinstance(before, dict) and isinstance(value, Mapping):
+            out[name] = merged(before, value)
+        elif isinstance(before, list) and isinstance(value, list):
+            out[name] = [*before, *value]
+        else:
+            out[name] = value
+    return out
+
+
+def read_tasks(path: Path) -> list[BatchTask]:
+    """Read the tasks of a file, or of every such file in a folder; what says the same is one task.
+
+    Raises ConfigError with the file and the line.
+    """
+    files = [path]
+    if path.is_dir():
+        files = sorted(each for each in path.iterdir() if each.suffix in _SUFFIXES)
+    elif path.suffix not in _SUFFIXES:
+        raise ConfigError(f"{path}: tasks are in files that end with {', '.join(_SUFFIXES)}")
+    tasks = {task.key: task for file in files for task in _of_file(file)}
+    if not tasks:
+        raise ConfigError(f"{path}: it has no tasks; nothing was run")
+    return list(tasks.values())
+
+
+def _of_file(path: Path) -> Iterator[BatchTask]:
+    try:
+        data = read_regular(path, follow=True, largest=_LARGEST)
+    except OSError as error:
+        raise ConfigError(f"{path} cannot be read ({error.strerror}); nothing was run") from error
+    for line, value in _lines(path, data) if path.suffix == ".jsonl" else _yaml(path, data):
+        try:
+            yield checked(BatchTask, _placed(value, path.parent))
+        except WrongValue as error:
+            raise ConfigError(f"{path}:{line}: {_fault(error)}; nothing was run") from None
+
+
+def _lines(path: Path, data: bytes) -> Iterator[tuple[int, Any]]:
+    for number, line in enumerate(data.split(b"\n"), 1):
+        if not line.strip():
+            continue
+        try:
+            yield number, json.loads(line)
+        except ValueError as error:
+            raise ConfigError(
+                f"{path}:{number}: it is not JSON ({error}); nothing was run"
+            ) from None
+
+
+def _yaml(path: Path, data: bytes) -> Iterator[tuple[int, Any]]:
+    """Yield the tasks of a list, or of `tasks:` with `defaults:` beside them."""
+    try:
+        found = documents(data)
+    except Unreadable as error:
+        raise ConfigError(f"{path}:{error.line}: {error}; nothing was run") from None
+    for document in found:
+        whole = document.value
+        at: tuple[str, ...] = ()
+        defaults: Any = {}
+        if isinstance(whole, dict) and "tasks" in whole:
+            whole, defaults, at = whole["tasks"], whole.get("defaults") or {}, ("tasks",)
+        if not isinstance(whole, list) or not isinstance(defaults, dict):
+            raise ConfigError(f"{path}:1: write a list of tasks, or tasks: and defaults:")
+        for number, value in enumerate(whole):
+            line = document.line((*at, number))
+            yield line, merged(defaults, value) if isinstance(value, dict) else value
+
+
+def _placed(value: Any, folder: Path) -> Any:
+    """Return the task with the whole path of a repository on this machine."""
+    where = value.get("repository") if isinstance(value, dict) else None
+    if not isinstance(where, str) or not where or _ADDRESS.match(where):
+        return value
+    return value | {"repository": str(Path(folder, Path(where).expanduser()).resolve())}
+
+
+def _fault(error: WrongValue) -> str:
+    where = ".".join(map(str, error.path))
+    if not error.unknown:
+        return f"{where}: {error}" if where else str(error)
+    known = [each.name for each in fields(BatchTask)]
+    return f"there is no key {where}{nearest_or_all(str(error.path[-1]), known)}"
