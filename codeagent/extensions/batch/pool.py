@@ -18,6 +18,7 @@ from codeagent.core.dataclass import dataclass
 from codeagent.core.errors import ConfigError
 from codeagent.core.host_programs import HostProgram, start_program
 from codeagent.extensions.batch.copies import Mirror
+from codeagent.extensions.batch.pacing import Limiter
 from codeagent.extensions.batch.perform import Place
 from codeagent.extensions.batch.results import Results, TaskRecord
 from codeagent.extensions.batch.tasks import BatchTask
@@ -77,22 +78,42 @@ class Spending:
 class Worker:
     """A process that works on one task at a time."""
 
-    def __init__(self, results: Results, place: Place) -> None:
+    def __init__(self, results: Results, place: Place, limiter: Limiter) -> None:
         self._results = results
         self._place = place
+        self._limiter = limiter
         self._process: asyncio.subprocess.Process | None = None
+        self._asking: set[asyncio.Task[None]] = set()
 
     async def run(self, task: BatchTask, tell: Callable[[Mapping[str, Any]], None]) -> TaskRecord:
         """Work on a task to its end. Raises WorkerDied."""
         process = self._process or await self._started()
         folder = self._results.folder(task.key).path
         self._write({"task": as_given(task), "folder": str(folder)})
-        async for told in self._told(process):
-            if "ended" in told:
-                return TaskRecord.of_line(json.dumps(told["ended"]).encode())
-            tell(told)
+        try:
+            async for told in self._told(process):
+                match told:
+                    case {"ended": ended}:
+                        return TaskRecord.of_line(json.dumps(ended).encode())
+                    case {"asks": [number, model, tokens]}:
+                        asking = asyncio.ensure_future(self._let_begin(number, model, tokens))
+                        self._asking.add(asking)
+                        asking.add_done_callback(self._asking.discard)
+                    case {"limits": [model, limits]}:
+                        self._limiter.answered(model, limits)
+                    case {"refused": [model, began, after]}:
+                        self._limiter.refused(model, began, after)
+                    case _:
+                        tell(told)
+        finally:
+            for each in self._asking:
+                each.cancel()
         await self.close()
         raise WorkerDied
+
+    async def _let_begin(self, number: int, model: str, tokens: int) -> None:
+        began = await self._limiter.begin(model, tokens)
+        self._write({"go": [number, began]})
 
     async def _started(self) -> asyncio.subprocess.Process:
         log = os.open(
@@ -161,6 +182,7 @@ class Pool:
         self._limits = limits
         self._view = view
         self._spending = Spending(limits.budget)
+        self._limiter = Limiter()
         self._idle: list[Worker] = []
         self._working: dict[asyncio.Task[None], Worker] = {}
         self._stopped = False
@@ -220,7 +242,9 @@ class Pool:
         return float(task.limits.get("budget") or self._limits.task_budget or 0.0)
 
     def _begin(self, task: BatchTask) -> None:
-        worker = self._idle.pop() if self._idle else Worker(self._results, self._place)
+        worker = (
+            self._idle.pop() if self._idle else Worker(self._results, self._place, self._limiter)
+        )
         self._spending.held[task.key] = self._most(task)
         self._working[asyncio.ensure_future(self._work(worker, task))] = worker
 

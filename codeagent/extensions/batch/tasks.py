@@ -84,11 +84,11 @@ class BatchTask(Section):
         return merged(given, {"limits": self.limits} if self.limits else {})
 
 
-def merged(below: Mapping[str, Any], above_: Mapping[str, Any]) -> dict[str, Any]:
+def merged(below: Mapping[str, Any], over: Mapping[str, Any]) -> dict[str, Any]:
     """Return both tables in one: tables in them are merged, rules are added, other values of the
     second win."""
     out = dict(below)
-    for name, value in above_.items():
+    for name, value in over.items():
         before = out.get(name)
         if isinstance(before, dict) and isinstance(value, Mapping):
             out[name] = merged(before, value)

@@ -6,15 +6,19 @@ import asyncio
 import json
 import os
 import sys
+import traceback
 from collections.abc import Mapping
 from contextlib import suppress
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from codeagent.config.checking import checked
+from codeagent.extensions.batch.pacing import PacingLine, SharedPacing
 from codeagent.extensions.batch.perform import Place, perform
 from codeagent.extensions.batch.results import TaskFolder
 from codeagent.extensions.batch.tasks import BatchTask
+from codeagent.llm.server_knowledge import ServerKnowledge
 
 if TYPE_CHECKING:
     from codeagent.commands.ports import App
@@ -29,27 +33,41 @@ async def work(args: argparse.Namespace, app: "App") -> int:
     os.dup2(2, 1)  # nothing else may write between the lines
 
     def tell(told: Mapping[str, Any]) -> None:
-        os.write(out, json.dumps(told).encode() + b"\n")
+        data = json.dumps(told).encode() + b"\n"
+        while data:
+            data = data[os.write(out, data) :]
 
     lines = asyncio.StreamReader(LONGEST_LINE)
     loop = asyncio.get_running_loop()
     await loop.connect_read_pipe(lambda: asyncio.StreamReaderProtocol(lines), sys.stdin)
     first = json.loads(await lines.readline())
     place = Place(Path(first["state"]), Path(first["mirrors"]), first["settings"])
-    tell({"ready": True})
-    following = asyncio.ensure_future(lines.readline())
-    while line := await following:
+    pacing = PacingLine(tell)
+    ServerKnowledge.pacing_of = partial(SharedPacing, pacing)
+    working: asyncio.Task[None] | None = None
+
+    async def do(task: BatchTask, folder: TaskFolder) -> None:
+        record = await perform(task, folder, place, app, tell)
+        tell({"ended": json.loads(record.line())})
+
+    while line := await lines.readline():
         given = json.loads(line)
-        following = asyncio.ensure_future(lines.readline())
+        if "go" in given:
+            pacing.go(*given["go"])
+            continue
         task = checked(BatchTask, given["task"])
-        working = asyncio.ensure_future(
-            perform(task, TaskFolder(Path(given["folder"])), place, app, tell)
-        )
-        await asyncio.wait((working, following), return_when=asyncio.FIRST_COMPLETED)
-        if not working.done():
-            working.cancel()  # the batch wants no more: what was begun can be gone on with
-            with suppress(asyncio.CancelledError):
-                await working
-            return 0
-        tell({"ended": json.loads(working.result().line())})
+        working = asyncio.ensure_future(do(task, TaskFolder(Path(given["folder"]))))
+        working.add_done_callback(_end_if_failed)
+    if working is not None and not working.done():
+        working.cancel()  # what was begun can be gone on with
+        with suppress(asyncio.CancelledError):
+            await working
     return 0
+
+
+def _end_if_failed(work: asyncio.Task[None]) -> None:
+    """End this process if work failed in a way that nobody foresaw: the batch sees that, and tries
+    again."""
+    if not work.cancelled() and (error := work.exception()) is not None:
+        traceback.print_exception(error)
+        os._exit(1)

@@ -1,0 +1,195 @@
+"""Shares the rate limits of providers between all tasks of a batch: one queue for each model, in the
+process that all the others belong to."""
+
+import asyncio
+import re
+import time
+from collections import deque
+from collections.abc import Callable, Mapping
+from typing import Any
+
+from codeagent.core.dataclass import dataclass
+from codeagent.core.lazy_regex import lazy_regex
+
+_MINUTE = 60.0
+_LONGEST_PAUSE = 60.0
+_WIDEST_GAP = 20.0
+_HEADER = re.compile(
+    r"(?:x|anthropic)-ratelimit-(?:(?P<what>requests|(?:input-)?tokens)-(?P<says>limit|remaining)"
+    r"|(?P<says_first>limit|remaining)-(?P<what_last>requests|tokens))"
+)
+"""How OpenAI and Anthropic, and those that do as they do, name their limits of a minute."""
+_NUMBER = lazy_regex(r"[0-9]{1,12}")
+Limits = Mapping[str, Mapping[str, int]]
+"""For `requests` and `tokens`: `limit` and `remaining`."""
+
+
+def limits_in(headers: Mapping[str, str]) -> dict[str, dict[str, int]]:
+    """Return what the headers of an answer say about the limits of a minute."""
+    found: dict[str, dict[str, int]] = {}
+    for name, value in headers.items():
+        match = _HEADER.fullmatch(name)
+        if match is None or not _NUMBER.fullmatch(value):
+            continue
+        what = (match["what"] or match["what_last"]).removeprefix("input-")
+        found.setdefault(what, {})[match["says"] or match["says_first"]] = int(value)
+    return found
+
+
+@dataclass
+class _Bucket:
+    """What is left of a limit of a minute; it fills evenly."""
+
+    limit: float = 0.0
+    """0: none is known."""
+    left: float = 0.0
+    at: float = 0.0
+
+    def heard(self, said: Mapping[str, int], now: float) -> None:
+        before = self.limit
+        self.limit = float(said.get("limit", before))
+        if self.limit != before:
+            self.left = self.limit
+        self.left = min(self._left(now), float(said.get("remaining", self.limit)))
+        self.at = now
+
+    def wait(self, size: float, now: float) -> float:
+        """Return in how many seconds there is room for so much; a request that is larger than the
+        limit needs all of it."""
+        if not self.limit:
+            return 0.0
+        missing = min(size, self.limit) - self._left(now)
+        return max(0.0, missing / self.limit * _MINUTE)
+
+    def take(self, size: float, now: float) -> None:
+        self.left, self.at = self._left(now) - size, now
+
+    def _left(self, now: float) -> float:
+        return min(self.limit, self.left + (now - self.at) / _MINUTE * self.limit)
+
+
+class _Lane:
+    """The requests to one model."""
+
+    def __init__(self, clock: Callable[[], float]) -> None:
+        self._clock = clock
+        self._buckets = {"requests": _Bucket(), "tokens": _Bucket()}
+        self._paused_until = 0.0
+        self._paused_at = 0.0
+        self._gap = 0.0
+        """Seconds between two requests; wider after each refusal, and closing again."""
+        self._last = 0.0
+        self.waiting: deque[tuple[int, asyncio.Future[float]]] = deque()
+
+    def heard(self, limits: Limits) -> None:
+        for what, said in limits.items():
+            self._buckets[what].heard(said, self._clock())
+        self._gap = self._gap * 0.7 if self._gap > 0.05 else 0.0
+
+    def refused(self, began: float, retry_after: float | None) -> None:
+        """Pause; a request that began before the last pause says nothing new."""
+        now = self._clock()
+        if began < self._paused_at:
+            return
+        self._gap = min(max(self._gap * 2, 0.25), _WIDEST_GAP)
+        self._paused_at = now
+        self._paused_until = now + min(max(retry_after or 0.0, 1.0), _LONGEST_PAUSE)
+
+    def begin_next(self) -> float | None:
+        """Let the next request begin if it may: return the seconds until one may, None if none
+        waits."""
+        while self.waiting and self.waiting[0][1].done():
+            self.waiting.popleft()  # given up
+        if not self.waiting:
+            return None
+        size, waiting = self.waiting[0]
+        now = self._clock()
+        sizes = {"requests": 1.0, "tokens": float(size)}
+        wait = max(
+            self._paused_until - now,
+            self._last + self._gap - now,
+            *(bucket.wait(sizes[what], now) for what, bucket in self._buckets.items()),
+        )
+        if wait > 0:
+            return wait
+        for what, bucket in self._buckets.items():
+            bucket.take(sizes[what], now)
+        self._last = now
+        self.waiting.popleft()
+        waiting.set_result(now)
+        return 0.0
+
+
+class Limiter:
+    """Says when each request may begin: in the order in which they came, for each model."""
+
+    def __init__(self, clock: Callable[[], float] = time.monotonic) -> None:
+        self._clock = clock
+        self._lanes: dict[str, _Lane] = {}
+        self._pumps: dict[str, asyncio.Task[None]] = {}
+
+    async def begin(self, model: str, tokens: int) -> float:
+        """Wait until the request may begin; return when it does, by the clock."""
+        waiting: asyncio.Future[float] = asyncio.get_running_loop().create_future()
+        self._lane(model).waiting.append((tokens, waiting))
+        pump = self._pumps.get(model)
+        if pump is None or pump.done():
+            self._pumps[model] = asyncio.ensure_future(self._pump(model))
+        return await waiting
+
+    def answered(self, model: str, limits: Limits) -> None:
+        self._lane(model).heard(limits)
+
+    def refused(self, model: str, began: float, retry_after: float | None) -> None:
+        self._lane(model).refused(began, retry_after)
+
+    def _lane(self, model: str) -> _Lane:
+        return self._lanes.setdefault(model, _Lane(self._clock))
+
+    async def _pump(self, model: str) -> None:
+        lane = self._lane(model)
+        while (wait := lane.begin_next()) is not None:  # noqa: ASYNC110  # see below
+            await asyncio.sleep(min(wait, 0.2))  # what answers say may change it meanwhile
+
+
+class SharedPacing:
+    """Asks the process that has the limiter (a `llm.server_knowledge.Pacing`), for one model."""
+
+    def __init__(self, line: "PacingLine", model: str) -> None:
+        self._line = line
+        self._model = model
+        self._asked: asyncio.Future[float] | None = None
+        self._began = 0.0
+
+    async def may_begin(self, tokens: int, seconds: float) -> bool:
+        self._asked = self._asked or self._line.ask(self._model, tokens)
+        done, _ = await asyncio.wait((self._asked,), timeout=seconds)
+        if not done:
+            return False
+        self._began, self._asked = self._asked.result(), None
+        return True
+
+    def answered(self, headers: Mapping[str, str]) -> None:
+        self._line.tell({"limits": [self._model, limits_in(headers)]})
+
+    def refused(self, retry_after: float | None) -> None:
+        self._line.tell({"refused": [self._model, self._began, retry_after]})
+
+
+class PacingLine:
+    """The line of a worker to the process that has the limiter."""
+
+    def __init__(self, tell: Callable[[Mapping[str, Any]], None]) -> None:
+        self.tell = tell
+        self._asked: dict[int, asyncio.Future[float]] = {}
+        self._number = 0
+
+    def ask(self, model: str, tokens: int) -> asyncio.Future[float]:
+        self._number += 1
+        asked = self._asked[self._number] = asyncio.get_running_loop().create_future()
+        self.tell({"asks": [self._number, model, tokens]})
+        return asked
+
+    def go(self, number: int, began: float) -> None:
+        """Take the answer to a question."""
+        self._asked.pop(number).set_result(began)
