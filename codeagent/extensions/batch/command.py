@@ -5,12 +5,15 @@ import asyncio
 import os
 import random
 import signal
-import sys
 from collections.abc import Awaitable, Callable, Coroutine, Sequence
 from contextlib import suppress
 from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
+
+from rich.console import Console
+from rich.live import Live
+from rich.text import Text
 
 from codeagent.commands.arguments import add_list, amount, count, say
 from codeagent.config.local_environment import state_dir
@@ -18,10 +21,11 @@ from codeagent.core.errors import ConfigError, EngineError
 from codeagent.core.sanitize import one_line
 from codeagent.extensions.batch.perform import Place
 from codeagent.extensions.batch.pool import Limits, Pool, slots_of_machine
+from codeagent.extensions.batch.progress import Progress
 from codeagent.extensions.batch.report import write_reports
 from codeagent.extensions.batch.results import Results
 from codeagent.extensions.batch.tasks import BatchTask, read_tasks
-from codeagent.extensions.batch.views import LineView, TableView
+from codeagent.extensions.batch.views import BatchView, end_line, picture
 from codeagent.sandbox.engine import Engine
 from codeagent.sandbox.engine_socket import engine_socket
 
@@ -43,6 +47,8 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     running.add_argument(
         "--task-budget", metavar="USD", type=amount, help="of each task that has none of its own"
     )
+    watching = actions.add_parser("watch", help="follow a batch that runs in another terminal")
+    watching.add_argument("results", metavar="RESULTS", type=Path)
     actions.add_parser("work")
 
 
@@ -72,6 +78,8 @@ def main(args: argparse.Namespace, app: "App") -> int | Coroutine[Any, Any, int]
 
         app.prepare()
         return work(args, app)
+    if args.action == "watch":
+        return _watch(Results(args.results))
     tasks = _chosen(read_tasks(args.tasks), args)
     results = Results(args.results or args.tasks.with_name(f"{args.tasks.stem}-results"))
     if args.action == "plan":
@@ -109,9 +117,10 @@ async def _run(tasks: Sequence[BatchTask], results: Results, args: argparse.Name
         _begin_again(missing, results)
         limits = Limits(args.slots or slots_of_machine(), args.budget, args.task_budget)
         missing = _limited(missing, limits)
-        view = TableView(len(missing)) if sys.stderr.isatty() else LineView()
+        progress = Progress(len(missing), limits.slots)
+        view = BatchView(progress)
         place = Place(results.state_dir, state_dir() / "mirrors", _settings(args))
-        pool = Pool(results, place, limits, view)
+        pool = Pool(results, place, limits, progress, view)
         loop = asyncio.get_running_loop()
         for number in (signal.SIGINT, signal.SIGTERM):
             loop.add_signal_handler(number, pool.stop)
@@ -160,6 +169,21 @@ def _engine_answers() -> Callable[[], Awaitable[None]]:
             await engine.ask("GET", "/containers/json", {"limit": 1})
 
     return answers
+
+
+async def _watch(results: Results) -> int:
+    """Show the batch until it ends."""
+    console = Console(highlight=False, soft_wrap=True)
+    told = len(results.read().records)
+    with Live(console=console, refresh_per_second=4, transient=True) as live:
+        while (progress := Progress.read(results.path)) is not None:
+            for record in list(results.read().records.values())[told:]:
+                console.print(Text(end_line(record)))
+            told = len(results.records)
+            live.update(picture(progress))
+            await asyncio.sleep(0.5)
+    say("no batch is running there")
+    return 0
 
 
 def _told(tasks: Sequence[BatchTask], results: Results) -> int:

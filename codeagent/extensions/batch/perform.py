@@ -2,6 +2,7 @@
 came of it."""
 
 import asyncio
+import os
 import shutil
 import time
 from collections.abc import Callable, Mapping
@@ -30,6 +31,7 @@ from codeagent.core.json_types import MAIN
 from codeagent.core.messages import Usage
 from codeagent.core.notes import SHELL
 from codeagent.core.runtime import Session
+from codeagent.disk.locks import open_lock_file, wait_for_lock
 from codeagent.disk.private import make_private_folder
 from codeagent.extensions.batch.copies import Mirror, changed_lines
 from codeagent.extensions.batch.results import Attempt, TaskFolder, TaskRecord, Verdict
@@ -43,6 +45,8 @@ if TYPE_CHECKING:
 
 _GO_ON = "The work was cut off by a crash. Look at what is there, and finish it."
 _Progress = Literal["new", "begun", "ended"]
+_LONGEST_END = 120.0
+"""Seconds that the process of a killed batch may take to end its work on the same task."""
 Tell = Callable[[Mapping[str, Any]], None]
 """Takes what changed of a task at work, such as its turn."""
 
@@ -63,9 +67,20 @@ async def perform(
     """Do a task, or go on with it where a killed process was; its record is written down. Raises
     OSError."""
     began = time.monotonic()
+    make_private_folder(folder.path)
+    fd = open_lock_file(folder.path / "lock")
+    try:
+        await asyncio.to_thread(wait_for_lock, fd, seconds=_LONGEST_END)
+        return await _performed(task, folder, _Work(task, folder, place, app, tell), began)
+    finally:
+        os.close(fd)
+
+
+async def _performed(
+    task: BatchTask, folder: TaskFolder, work: "_Work", began: float
+) -> TaskRecord:
     folder.describe(task)
     attempt = folder.attempt() or Attempt(1, "")
-    work = _Work(task, folder, place, app, tell)
     try:
         attempt = await work.prepared(attempt)
         record = await work.done(attempt)
@@ -143,7 +158,8 @@ class _Work:
         runs = [each for each in events if isinstance(each, RunStarted | RunFinished)]
         if not runs:
             return "new"
-        return "ended" if isinstance(runs[-1], RunFinished) else "begun"
+        ended = isinstance(last := runs[-1], RunFinished) and last.reason != "interrupted"
+        return "ended" if ended else "begun"
 
     def record(self, attempt: Attempt, *, verdict: Verdict = "none", error: str = "") -> TaskRecord:
         """Return what the log of the session says of the task."""

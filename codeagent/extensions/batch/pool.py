@@ -10,8 +10,9 @@ from collections import deque
 from collections.abc import AsyncIterator, Awaitable, Callable, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import field
+from functools import partial
 from pathlib import Path
-from typing import Any, Protocol
+from typing import Any
 
 from codeagent.config.checking import as_given
 from codeagent.core.dataclass import dataclass
@@ -20,8 +21,10 @@ from codeagent.core.host_programs import HostProgram, start_program
 from codeagent.extensions.batch.copies import Mirror
 from codeagent.extensions.batch.pacing import Limiter
 from codeagent.extensions.batch.perform import Place
+from codeagent.extensions.batch.progress import Progress
 from codeagent.extensions.batch.results import Results, TaskRecord
 from codeagent.extensions.batch.tasks import BatchTask
+from codeagent.extensions.batch.views import BatchView
 from codeagent.extensions.batch.worker import LONGEST_LINE
 
 WORKER = HostProgram("worker of a batch", None)
@@ -43,19 +46,6 @@ class Limits:
     """US dollars for all tasks."""
     task_budget: float | None = None
     """US dollars for each that has no budget of its own."""
-
-
-class View(Protocol):
-    """Shows a batch that runs."""
-
-    def changed(self, key: str, told: Mapping[str, Any]) -> None:
-        """Something changed of a task at work."""
-
-    def ended(self, record: TaskRecord) -> None:
-        """A task has ended."""
-
-    def say(self, text: str) -> None:
-        """Show a line for the user."""
 
 
 @dataclass
@@ -176,10 +166,13 @@ class WorkerDied(Exception):
 class Pool:
     """Works on the tasks of a batch."""
 
-    def __init__(self, results: Results, place: Place, limits: Limits, view: View) -> None:
+    def __init__(
+        self, results: Results, place: Place, limits: Limits, progress: Progress, view: BatchView
+    ) -> None:
         self._results = results
         self._place = place
         self._limits = limits
+        self._progress = progress
         self._view = view
         self._spending = Spending(limits.budget)
         self._limiter = Limiter()
@@ -203,6 +196,7 @@ class Pool:
                 done, _ = await asyncio.wait(
                     self._working, timeout=1.0, return_when=asyncio.FIRST_COMPLETED
                 )
+                self._progress.write(self._results.path)
                 for each in done:
                     self._idle.append(self._working.pop(each))
                     await each
@@ -210,6 +204,7 @@ class Pool:
                 self._view.say(f"the budget is reached: {len(waiting)} tasks did not begin")
         finally:
             await asyncio.gather(*(worker.close() for worker in self._all()))
+            self._progress.remove(self._results.path)
 
     async def _make_mirrors(self, tasks: Sequence[BatchTask]) -> None:
         """Copy each repository once, some at a time; a task whose repository cannot be copied says
@@ -251,9 +246,10 @@ class Pool:
     async def _work(self, worker: Worker, task: BatchTask) -> None:
         for _ in range(_MOST_DEATHS):
             with suppress(WorkerDied):
-                record = await worker.run(task, lambda told: self._view.changed(task.key, told))
+                record = await worker.run(task, partial(self._progress.changed, task.key))
                 self._results.append(record)
                 self._spending.ended(record)
+                self._progress.has_ended(record)
                 self._view.ended(record)
                 return
             if self._stopped:

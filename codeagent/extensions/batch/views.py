@@ -1,9 +1,8 @@
-"""Shows a batch while it runs: a live table on a terminal, one line per end elsewhere."""
+"""Shows a batch: a live table on a terminal, one line per end elsewhere."""
 
 import time
-from collections.abc import Mapping
 from types import TracebackType
-from typing import Any, Self
+from typing import Self
 
 from rich.console import Console, Group
 from rich.live import Live
@@ -12,6 +11,7 @@ from rich.text import Text
 
 from codeagent.core.pulse import duration
 from codeagent.core.sanitize import one_line
+from codeagent.extensions.batch.progress import Progress
 from codeagent.extensions.batch.results import TaskRecord
 
 _ROWS = 20
@@ -29,46 +29,47 @@ def end_line(record: TaskRecord) -> str:
     )
 
 
-class LineView:
-    """Writes one line for each task that ends, on standard error."""
+def picture(progress: Progress) -> Group:
+    """Return the tasks at work, and a line about all of them."""
+    table = Table(box=None, pad_edge=False, show_header=False)
+    now = time.time()
+    rows = sorted(progress.at_work.items(), key=lambda item: float(item[1]["since"]))
+    for key, row in rows[:_ROWS]:
+        cost = f"${row['cost']:.4f}" if row.get("cost") else ""
+        turn = f"turn {row['turn']}" if "turn" in row else ""
+        state = one_line(str(row.get("state", "starting")), 30)
+        table.add_row(one_line(key, 34), state, turn, duration(now - row["since"]), cost)
+    if len(rows) > _ROWS:
+        table.add_row(f"and {len(rows) - _ROWS} more")
+    return Group(table, Text(_summary(progress, now - progress.began), style="bold"))
 
-    def __init__(self) -> None:
+
+def _summary(progress: Progress, seconds: float) -> str:
+    rate = progress.ended / seconds * 3600 if seconds else 0.0
+    cost = f" · ${progress.cost:.2f}" if progress.cost else ""
+    return (
+        f"{progress.ended} of {progress.total} · {progress.passed} passed"
+        f" · {len(progress.at_work)} at work in {progress.slots} slots"
+        f" · {duration(seconds)} · {rate:.0f} an hour{cost}"
+    )
+
+
+class BatchView:
+    """Writes a line for each task that ends, on standard error; a table below them is redrawn on a
+    terminal."""
+
+    def __init__(self, progress: Progress) -> None:
         self._console = Console(stderr=True, highlight=False, soft_wrap=True)
+        self._live = Live(
+            console=self._console,
+            get_renderable=lambda: picture(progress),
+            refresh_per_second=4,
+            transient=True,
+        )
 
     def __enter__(self) -> Self:
-        return self
-
-    def __exit__(
-        self,
-        kind: type[BaseException] | None,
-        error: BaseException | None,
-        trace: TracebackType | None,
-    ) -> None: ...
-
-    def changed(self, key: str, told: Mapping[str, Any]) -> None: ...
-
-    def ended(self, record: TaskRecord) -> None:
-        self.say(end_line(record))
-
-    def say(self, text: str) -> None:
-        self._console.print(Text(text))
-
-
-class TableView(LineView):
-    """Shows the tasks at work in a table below the lines about those that ended."""
-
-    def __init__(self, total: int) -> None:
-        super().__init__()
-        self._total = total
-        self._began = time.monotonic()
-        self._ended = 0
-        self._passed = 0
-        self._cost = 0.0
-        self._rows: dict[str, dict[str, Any]] = {}
-        self._live = Live(console=self._console, get_renderable=self._picture, refresh_per_second=4)
-
-    def __enter__(self) -> Self:
-        self._live.start()
+        if self._console.is_terminal:
+            self._live.start()
         return self
 
     def __exit__(
@@ -79,34 +80,9 @@ class TableView(LineView):
     ) -> None:
         self._live.stop()
 
-    def changed(self, key: str, told: Mapping[str, Any]) -> None:
-        row = self._rows.setdefault(key, {"since": time.monotonic()})
-        row.update(told)
-
     def ended(self, record: TaskRecord) -> None:
-        self._rows.pop(record.key, None)
-        self._ended += 1
-        self._passed += record.passed
-        self._cost += record.usage.cost_usd or 0.0
-        super().ended(record)
+        self.say(end_line(record))
 
-    def _picture(self) -> Group:
-        table = Table(box=None, pad_edge=False, show_header=False)
-        now = time.monotonic()
-        rows = sorted(self._rows.items(), key=lambda item: float(item[1]["since"]))
-        for key, row in rows[:_ROWS]:
-            cost = f"${row['cost']:.4f}" if row.get("cost") else ""
-            turn = f"turn {row['turn']}" if "turn" in row else ""
-            state = one_line(str(row.get("state", "starting")), 30)
-            table.add_row(one_line(key, 34), state, turn, duration(now - row["since"]), cost)
-        if len(rows) > _ROWS:
-            table.add_row(f"and {len(rows) - _ROWS} more")
-        return Group(table, Text(self._summary(now - self._began), style="bold"))
-
-    def _summary(self, seconds: float) -> str:
-        rate = self._ended / seconds * 3600 if seconds else 0.0
-        cost = f" · ${self._cost:.2f}" if self._cost else ""
-        return (
-            f"{self._ended} of {self._total} · {self._passed} passed · {len(self._rows)} at work"
-            f" · {duration(seconds)} · {rate:.0f} an hour{cost}"
-        )
+    def say(self, text: str) -> None:
+        """Show a line for the user."""
+        self._console.print(Text(text))
