@@ -15,7 +15,7 @@ from rich.console import Console
 from rich.live import Live
 from rich.text import Text
 
-from codeagent.commands.arguments import add_list, amount, count, say
+from codeagent.commands.arguments import add_list, add_sandbox, amount, count, say
 from codeagent.config.local_environment import state_dir
 from codeagent.core.errors import ConfigError, EngineError
 from codeagent.core.sanitize import one_line
@@ -49,6 +49,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     )
     watching = actions.add_parser("watch", help="follow a batch that runs in another terminal")
     watching.add_argument("results", metavar="RESULTS", type=Path)
+    add_sandbox(running, "off runs the commands of all tasks on this machine (default: docker)")
     actions.add_parser("work")
 
 
@@ -157,7 +158,8 @@ def _limited(tasks: Sequence[BatchTask], limits: Limits) -> list[BatchTask]:
 def _settings(args: argparse.Namespace) -> dict[str, Any]:
     rules = {"allow": args.allow, "deny": args.deny}
     given: dict[str, Any] = {"rules": {name: list(each) for name, each in rules.items() if each}}
-    return given | ({"model": args.model} if args.model else {})
+    given |= {"model": args.model} if args.model else {}
+    return given | ({"sandbox": {"kind": args.sandbox}} if args.sandbox else {})
 
 
 def _engine_answers() -> Callable[[], Awaitable[None]]:

@@ -89,7 +89,7 @@ class _Lane:
     def refused(self, began: float, retry_after: float | None) -> None:
         """Pause; a request that began before the last pause says nothing new."""
         now = self._clock()
-        if began < self._paused_at:
+        if began <= self._paused_at:
             return
         self._gap = min(max(self._gap * 2, 0.25), _WIDEST_GAP)
         self._paused_at = now

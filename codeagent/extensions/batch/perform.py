@@ -130,17 +130,18 @@ class _Work:
     async def done(self, attempt: Attempt) -> TaskRecord:
         """Run the agent and the check; return what came of it. Raises CodeagentError, OSError."""
         progress = await asyncio.to_thread(self._progress, attempt.session)
+        settings = self._task.settings_over(self._place.settings)
         reader = _Reader(self._task, self._folder, attempt, self._tell)
         reader.ended = progress == "ended"
         await self._app.work(
             Task(
                 _GO_ON if progress == "begun" else self._task.prompt,
                 self._local,
-                self._task.settings_over(self._place.settings),
+                settings,
                 recipe=self._task.recipe,
                 inputs=self._task.inputs,
                 resume=attempt.session or None,
-                needs_sandbox=True,
+                needs_sandbox=settings.get("sandbox", {}).get("kind") != "off",
                 lists_changes=False,
             ),
             reader,

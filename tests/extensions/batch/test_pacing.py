@@ -1,0 +1,137 @@
+"""Rate limits that tasks share: who may begin when, by a clock that the test moves."""
+
+import asyncio
+from collections.abc import Mapping
+from itertools import pairwise
+
+import pytest
+
+from codeagent.extensions.batch import pacing
+from codeagent.extensions.batch.pacing import Limiter, limits_in
+from tests.table import for_each
+
+
+class Clock:
+    """Moves when somebody sleeps."""
+
+    def __init__(self, monkeypatch: pytest.MonkeyPatch) -> None:
+        self.now = 1000.0
+        real = asyncio.sleep
+
+        async def sleep(seconds: float) -> None:
+            self.now += seconds
+            await real(0)
+
+        monkeypatch.setattr(pacing.asyncio, "sleep", sleep)
+
+    def __call__(self) -> float:
+        return self.now
+
+
+@pytest.fixture
+def clock(monkeypatch: pytest.MonkeyPatch) -> Clock:
+    return Clock(monkeypatch)
+
+
+@for_each(
+    ("headers", "said"),
+    [
+        (
+            {
+                "x-ratelimit-limit-requests": "500",
+                "x-ratelimit-remaining-requests": "499",
+                "x-ratelimit-limit-tokens": "30000",
+                "x-ratelimit-remaining-tokens": "100",
+                "x-ratelimit-reset-tokens": "6m0s",
+            },
+            {
+                "requests": {"limit": 500, "remaining": 499},
+                "tokens": {"limit": 30000, "remaining": 100},
+            },
+        ),
+        (
+            {
+                "anthropic-ratelimit-requests-limit": "50",
+                "anthropic-ratelimit-requests-remaining": "49",
+                "anthropic-ratelimit-input-tokens-limit": "40000",
+                "anthropic-ratelimit-input-tokens-remaining": "39000",
+                "anthropic-ratelimit-requests-reset": "2026-01-01T00:00:00Z",
+            },
+            {
+                "requests": {"limit": 50, "remaining": 49},
+                "tokens": {"limit": 40000, "remaining": 39000},
+            },
+        ),
+        ({"x-ratelimit-limit-requests": "many", "content-type": "text/plain"}, {}),
+    ],
+)
+def test_limits_are_read_from_headers(
+    headers: Mapping[str, str], said: dict[str, dict[str, int]]
+) -> None:
+    assert limits_in(headers) == said
+
+
+async def test_without_a_limit_nobody_waits(clock: Clock) -> None:
+    limiter = Limiter(clock)
+    begun = await asyncio.gather(*(limiter.begin("m", 1000) for _ in range(100)))
+    assert set(begun) == {1000.0}
+
+
+async def test_requests_begin_no_faster_than_the_provider_allows(clock: Clock) -> None:
+    limiter = Limiter(clock)
+    limiter.answered("m", {"requests": {"limit": 60, "remaining": 0}})
+    begun = await asyncio.gather(*(limiter.begin("m", 1) for _ in range(30)))
+    for first, second in pairwise(begun):
+        assert second - first >= 0.9
+    assert begun[-1] - 1000.0 < 40
+
+
+async def test_tokens_count_too_and_a_request_above_the_limit_is_not_kept_for_ever(
+    clock: Clock,
+) -> None:
+    limiter = Limiter(clock)
+    limiter.answered("m", {"tokens": {"limit": 1000, "remaining": 1000}})
+    first = await limiter.begin("m", 5000)
+    second = await limiter.begin("m", 1000)
+    assert first == 1000.0
+    assert second - first >= 60
+
+
+async def test_they_begin_in_the_order_in_which_they_came(clock: Clock) -> None:
+    limiter = Limiter(clock)
+    limiter.answered("m", {"requests": {"limit": 60, "remaining": 0}})
+    order: list[int] = []
+
+    async def one(number: int) -> None:
+        await limiter.begin("m", 1)
+        order.append(number)
+
+    await asyncio.gather(*map(one, range(10)))
+    assert order == list(range(10))
+
+
+async def test_a_refusal_pauses_everybody_once_and_nobody_rushes_afterwards(clock: Clock) -> None:
+    limiter = Limiter(clock)
+    begun = await asyncio.gather(*(limiter.begin("m", 1) for _ in range(20)))
+    for one in begun:
+        limiter.refused("m", one, 10.0)
+    again = await asyncio.gather(*(limiter.begin("m", 1) for _ in range(20)))
+    assert min(again) >= 1010.0
+    gaps = [second - first for first, second in pairwise(again)]
+    assert min(gaps) >= 0.2
+    assert max(gaps) < 1.0, "twenty refusals of one wave count once"
+
+
+async def test_another_model_does_not_wait(clock: Clock) -> None:
+    limiter = Limiter(clock)
+    limiter.refused("m", 1000.0, 60.0)
+    assert await limiter.begin("other", 1) == 1000.0
+
+
+async def test_who_gave_up_keeps_nobody_waiting(clock: Clock) -> None:
+    limiter = Limiter(clock)
+    limiter.refused("m", 1000.0, 5.0)
+    given_up = asyncio.ensure_future(limiter.begin("m", 1))
+    await asyncio.sleep(0)
+    given_up.cancel()
+    assert await limiter.begin("m", 1) >= 1005.0

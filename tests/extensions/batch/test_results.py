@@ -1,0 +1,141 @@
+"""Results: records are added and never lost, and say what is still to be done."""
+
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+
+from codeagent.core.errors import ConfigError
+from codeagent.core.messages import Usage
+from codeagent.extensions.batch.report import markdown, page
+from codeagent.extensions.batch.results import RECORDS, Attempt, Results, Retry, TaskRecord
+from codeagent.extensions.batch.tasks import BatchTask
+from tests.table import for_each
+
+TASK = BatchTask(repository="/there", prompt="go")
+RECORD = TaskRecord(
+    key=TASK.key,
+    title="go",
+    repository="/there",
+    commit="c" * 40,
+    model="m",
+    reason="done",
+    verdict="none",
+    error="",
+    denied=(),
+    changed=(1, 2, 3),
+    usage=Usage(input_tokens=10, output_tokens=5, cost_usd=0.25),
+    turns=2,
+    seconds=3.5,
+    ended=1.0,
+    attempt=1,
+    session="s",
+)
+
+
+def test_a_record_is_read_as_it_was_written(tmp_path: Path) -> None:
+    results = Results(tmp_path).hold()
+    results.append(RECORD)
+    results.close()
+    assert Results(tmp_path).read().records == {TASK.key: RECORD}
+
+
+def test_the_last_record_of_a_task_counts(tmp_path: Path) -> None:
+    results = Results(tmp_path).hold()
+    results.append(RECORD)
+    results.append(second := replace(RECORD, attempt=2, reason="failed"))
+    results.close()
+    assert Results(tmp_path).read().records == {TASK.key: second}
+
+
+OTHER = replace(RECORD, key="other")
+
+
+@for_each("cut", range(1, len(OTHER.line())))
+def test_a_line_that_a_crash_cut_off_is_removed_and_the_others_stay(
+    cut: int, tmp_path: Path
+) -> None:
+    folder = tmp_path / str(cut)
+    results = Results(folder).hold()
+    results.append(RECORD)
+    results.close()
+    with (folder / RECORDS).open("ab") as file:
+        file.write(OTHER.line()[:cut])
+    results = Results(folder).hold()
+    assert list(results.records) == [TASK.key]
+    results.append(replace(RECORD, key="third"))
+    results.close()
+    assert list(Results(folder).read().records) == [TASK.key, "third"]
+
+
+def test_what_was_written_down_in_a_task_s_folder_is_collected_once(tmp_path: Path) -> None:
+    results = Results(tmp_path).hold()
+    results.folder(TASK.key).finish(RECORD)
+    results.collect([TASK.key])
+    results.collect([TASK.key])
+    results.close()
+    assert (tmp_path / RECORDS).read_bytes() == RECORD.line()
+
+
+def test_a_second_batch_is_kept_out(tmp_path: Path) -> None:
+    results = Results(tmp_path).hold()
+    with pytest.raises(ConfigError, match="another batch"):
+        Results(tmp_path).hold()
+    results.close()
+    Results(tmp_path).hold().close()
+
+
+def test_a_line_that_is_not_a_record_is_told_with_its_number(tmp_path: Path) -> None:
+    (tmp_path / RECORDS).write_bytes(RECORD.line() + b"{}\n")
+    with pytest.raises(ConfigError, match=f"{RECORDS}:2"):
+        Results(tmp_path).read()
+
+
+FAILED = replace(RECORD, verdict="failed")
+DENIED = replace(RECORD, denied=("bash(ls)",))
+
+
+@for_each(
+    ("record", "retry", "again"),
+    [
+        (None, (), True),
+        (RECORD, (), False),
+        (RECORD, ("failed", "denied"), False),
+        (RECORD, ("all",), True),
+        (FAILED, (), False),
+        (FAILED, ("failed",), True),
+        (FAILED, ("denied",), False),
+        (replace(RECORD, reason="limit"), ("failed",), True),
+        (DENIED, ("denied",), True),
+        (DENIED, ("failed",), False),
+        (replace(RECORD, reason="denied"), ("denied",), True),
+        (replace(RECORD, reason="interrupted"), (), True),
+    ],
+)
+def test_what_is_missing_or_is_to_be_tried_again_is_done(
+    record: TaskRecord | None, retry: tuple[Retry, ...], again: bool
+) -> None:
+    results = Results(Path("/nowhere"))
+    if record is not None:
+        results.records[record.key] = record
+    assert bool(results.missing([TASK], retry)) == again
+
+
+def test_another_attempt_forgets_the_last_one(tmp_path: Path) -> None:
+    folder = Results(tmp_path).folder(TASK.key)
+    folder.finish(RECORD)
+    folder.begin_again(2)
+    assert (folder.record(), folder.attempt()) == (None, Attempt(2, ""))
+
+
+def test_the_summary_names_the_rules_that_would_have_allowed_what_was_denied() -> None:
+    text = markdown([RECORD, replace(DENIED, key="b"), replace(DENIED, key="c")], 4)
+    assert text.startswith("# 3 of 4 tasks passed")
+    assert "- `bash(ls)`: 2 times" in text
+
+
+def test_the_page_needs_nothing_else_and_no_title_can_end_its_script() -> None:
+    text = page([replace(RECORD, title="</script><script>alert(1)</script>")])
+    assert text.count("</script>") == 1
+    assert "src=" not in text
+    assert "http" not in text.replace("http-equiv", "").replace("http://www.w3.org/2000/svg", "")
