@@ -45,7 +45,7 @@ def markdown(records: Sequence[TaskRecord], total: int) -> str:
     if denied:
         lines += ["Denied, as nobody was there to allow it. These rules would have allowed it:", ""]
         lines += [
-            f"- `{_plain(rule)}`: {number} times"
+            f"- `{rule.replace('`', "'")}`: {number} times"
             for rule, number in denied.most_common(_MOST_RULES)
         ]
         lines.append("")

@@ -1,0 +1,187 @@
+"""Batches through the real command line: what is done, what is done again, and what is left."""
+
+import json
+import os
+import signal
+import time
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from tests.e2e.product import Done, Event, Product, bash, calls, of, running, say
+
+CHANGES = (calls(bash("echo more >> a.txt")), say("done"))
+
+
+@pytest.fixture
+def batch(product: Product) -> "Batch":
+    return Batch(product)
+
+
+class Batch:
+    """Two repositories, and the results of what is done in them."""
+
+    def __init__(self, product: Product) -> None:
+        self.product = product
+        for name in ("one", "two"):
+            (folder := product.home / name).mkdir()
+            (folder / "a.txt").write_text(f"{name}\n")
+            who = ("-c", "user.name=t", "-c", "user.email=t@t")
+            for words in (("init", "-q"), ("add", "."), (*who, "commit", "-qm", "first")):
+                product.call_in(folder, "git", *words)
+        self.results = product.home / "results"
+
+    def task(self, number: int, *turns: Any, **more: Any) -> dict[str, Any]:
+        model = self.product.script(*(turns or CHANGES))
+        where = str(self.product.home / ("one", "two")[number % 2])
+        rules = {"allow": ["bash"]}
+        return {"repository": where, "prompt": f"task {number}", "model": model, **rules, **more}
+
+    def write(self, *tasks: dict[str, Any]) -> None:
+        text = "".join(f"{json.dumps(task)}\n" for task in tasks)
+        (self.product.home / "tasks.jsonl").write_text(text)
+
+    @property
+    def words(self) -> tuple[str, ...]:
+        tasks = str(self.product.home / "tasks.jsonl")
+        return ("batch", "run", tasks, "--results", str(self.results))
+
+    def run(self, *words: str, sandbox: str = "off") -> Done:
+        return self.product.call_apart(*self.words, "--sandbox", sandbox, *words)
+
+    @property
+    def records(self) -> list[Event]:
+        try:
+            lines = (self.results / "results.jsonl").read_text().splitlines()
+        except FileNotFoundError:
+            return []
+        return [json.loads(line) for line in lines]
+
+    def patch(self, record: Event) -> str:
+        return (self.results / record["key"] / "patch.diff").read_text()
+
+    def log(self, record: Event) -> list[Event]:
+        log = self.results / "state/sessions" / record["session"] / "events.jsonl"
+        return [json.loads(line) for line in log.read_text().splitlines()]
+
+    def until(self, holds: Callable[[], bool]) -> None:
+        deadline = time.monotonic() + 60
+        while not holds():
+            assert time.monotonic() < deadline, "it never held"
+            time.sleep(0.02)
+
+
+def verdicts(batch: Batch) -> dict[str, tuple[str, str]]:
+    return {each["title"]: (each["reason"], each["verdict"]) for each in batch.records}
+
+
+def test_each_task_has_a_copy_a_container_and_a_verdict_of_its_own(batch: Batch) -> None:
+    batch.write(
+        batch.task(0, check="grep -q more a.txt"),
+        batch.task(1, check="false"),
+        batch.task(2, keep=["*.log"], check="echo kept > run.log"),
+    )
+    done = batch.run(sandbox="docker")
+    assert done.code == 1, done.err
+    assert verdicts(batch) == {
+        "task 0": ("done", "passed"),
+        "task 1": ("done", "failed"),
+        "task 2": ("done", "passed"),
+    }
+    assert all("+more" in batch.patch(record) for record in batch.records)
+    [kept] = batch.results.glob("*/kept/run.log")
+    assert kept.read_text() == "kept\n"
+    for name in ("one", "two"):
+        assert (batch.product.home / name / "a.txt").read_text() == f"{name}\n"
+    assert not list(batch.results.glob("*/copy"))
+    assert "2 of 3 passed" in done.err
+    assert "# 2 of 3 tasks passed" in (batch.results / "summary.md").read_text()
+    assert (batch.results / "index.html").exists()
+
+
+def test_what_is_done_is_not_done_again_unless_it_is_asked_for(batch: Batch) -> None:
+    batch.write(batch.task(0, check="true"), batch.task(1, check="false"))
+    assert batch.run().code == 1
+    assert batch.run().code == 1
+    assert len(batch.records) == 2
+    batch.run("--retry", "failed")
+    assert [(each["title"], each["attempt"]) for each in batch.records][2:] == [("task 1", 2)]
+
+
+def test_what_nobody_was_there_to_allow_is_named_with_its_rule(batch: Batch) -> None:
+    batch.write(batch.task(0, allow=[]))
+    batch.run()
+    [record] = batch.records
+    assert record["denied"]
+    assert record["denied"][0] in (batch.results / "summary.md").read_text()
+
+
+def test_a_repository_that_cannot_be_copied_is_told_and_the_others_are_done(batch: Batch) -> None:
+    batch.write(batch.task(0), {**batch.task(1), "repository": "/nowhere/at/all"})
+    assert batch.run().code == 1
+    assert verdicts(batch) == {"task 0": ("done", "none"), "task 1": ("failed", "none")}
+    [failed] = [record for record in batch.records if record["reason"] == "failed"]
+    assert "/nowhere/at/all" in failed["error"]
+
+
+def test_a_check_that_hangs_is_stopped(batch: Batch) -> None:
+    batch.write(batch.task(0, check="sleep 611.5", check_seconds=0.5))
+    assert batch.run().code == 1
+    assert verdicts(batch) == {"task 0": ("done", "stopped")}
+    assert not any(b"611.5" in line for line in running())
+
+
+SLOW = (calls(bash("echo again >> begun")), calls(bash("sleep 3")), say("done"))
+
+
+def begun(batch: Batch) -> Callable[[], bool]:
+    return lambda: any(batch.results.glob("*/copy/begun"))
+
+
+def test_an_interrupted_batch_ends_in_order_and_the_next_goes_on_with_it(batch: Batch) -> None:
+    batch.write(batch.task(0, *SLOW))
+    process = batch.product.start(*batch.words, "--sandbox", "off")
+    batch.until(begun(batch))
+    os.kill(process.pid, signal.SIGINT)
+    process.communicate(timeout=60)
+    assert batch.records == []
+    assert batch.run().code == 0
+    [record] = batch.records
+    assert batch.patch(record).count("+again") == 2, "it goes on in the same copy"
+    assert len(of(batch.log(record), "run.started")) == 2
+
+
+@pytest.mark.parametrize("whose", ["batch", "worker"])
+def test_a_killed_process_loses_no_task_and_does_none_twice(whose: str, batch: Batch) -> None:
+    batch.write(batch.task(0, *SLOW))
+    process = batch.product.start(*batch.words, "--sandbox", "off")
+    batch.until(begun(batch))
+    if whose == "worker":
+        [worker] = Path(f"/proc/{process.pid}/task/{process.pid}/children").read_text().split()
+        os.kill(int(worker), signal.SIGKILL)
+        process.communicate(timeout=60)
+    else:
+        os.kill(process.pid, signal.SIGKILL)
+        process.communicate(timeout=60)
+        assert batch.run().code == 0
+    [record] = batch.records
+    assert (record["reason"], batch.patch(record).count("+again")) == ("done", 2)
+    assert not list(batch.results.glob("*/copy"))
+
+
+def test_a_budget_over_the_whole_needs_one_for_each(batch: Batch) -> None:
+    batch.write(batch.task(0))
+    done = batch.run("--budget", "5")
+    assert done.code == 2
+    assert "--task-budget" in done.err
+    assert batch.records == []
+
+
+def test_a_plan_shows_what_would_run(batch: Batch) -> None:
+    batch.write(batch.task(0), batch.task(1), batch.task(2))
+    _, _, words = batch.words[0], batch.words[1], batch.words[2:]
+    done = batch.product.call("batch", "plan", *words, "--limit", "2")
+    assert "2 of 3 tasks would run" in done.out
+    assert batch.records == []
