@@ -45,8 +45,7 @@ def markdown(records: Sequence[TaskRecord], total: int) -> str:
     if denied:
         lines += ["Denied, as nobody was there to allow it. These rules would have allowed it:", ""]
         lines += [
-            f"- `{rule.replace('`', "'")}`: {number} times"
-            for rule, number in denied.most_common(_MOST_RULES)
+            f"- {_code(rule)}: {number} times" for rule, number in denied.most_common(_MOST_RULES)
         ]
         lines.append("")
     lines += [
@@ -74,6 +73,11 @@ def _row(record: TaskRecord) -> str:
 def _plain(text: str) -> str:
     """Return a text that is nothing but text in a table of Markdown."""
     return html.escape(text).replace("|", "\\|").replace("`", "'").replace("[", "\\[")
+
+
+def _code(text: str) -> str:
+    plain = text.replace("`", "'")
+    return f"`{plain}`"
 
 
 def page(records: Sequence[TaskRecord]) -> str:
