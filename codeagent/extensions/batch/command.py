@@ -19,8 +19,10 @@ from codeagent.commands.arguments import add_list, add_sandbox, amount, count, s
 from codeagent.config.local_environment import state_dir
 from codeagent.core.errors import ConfigError, EngineError
 from codeagent.core.sanitize import one_line
+from codeagent.extensions.batch.pacing import Limiter
 from codeagent.extensions.batch.perform import Place
-from codeagent.extensions.batch.pool import Limits, Pool, slots_of_machine
+from codeagent.extensions.batch.pool import Limits, Pool, make_mirrors, slots_of_machine
+from codeagent.extensions.batch.processes import Worker
 from codeagent.extensions.batch.progress import Progress
 from codeagent.extensions.batch.report import write_reports
 from codeagent.extensions.batch.results import Results
@@ -49,6 +51,10 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     )
     watching = actions.add_parser("watch", help="follow a batch that runs in another terminal")
     watching.add_argument("results", metavar="RESULTS", type=Path)
+    running.add_argument("--ray", metavar="ADDRESS", help="on this Ray cluster, such as auto")
+    running.add_argument(
+        "--secrets", metavar="FILE", type=Path, help="a file with keys on each node of the cluster"
+    )
     add_sandbox(running, "off runs the commands of all tasks on this machine (default: docker)")
     actions.add_parser("work")
 
@@ -116,16 +122,26 @@ async def _run(tasks: Sequence[BatchTask], results: Results, args: argparse.Name
         results.collect(task.key for task in tasks)
         missing = results.missing(tasks, args.retry)[: args.limit]
         _begin_again(missing, results)
-        limits = Limits(args.slots or slots_of_machine(), args.budget, args.task_budget)
+        place = Place(results.state_dir, state_dir() / "mirrors", _settings(args))
+        cluster = None
+        if args.ray:
+            from codeagent.extensions.batch.ray_workers import Cluster  # needs codeagent[ray]
+
+            cluster = await asyncio.to_thread(Cluster, args.ray, place, args.secrets)
+        slots = args.slots or (slots_of_machine() if cluster is None else cluster.slots)
+        limits = Limits(slots, args.budget, args.task_budget)
         missing = _limited(missing, limits)
         progress = Progress(len(missing), limits.slots)
         view = BatchView(progress)
-        place = Place(results.state_dir, state_dir() / "mirrors", _settings(args))
-        pool = Pool(results, place, limits, progress, view)
+        limiter = Limiter()
+        log = results.path / "workers.log"
+        new = (lambda: Worker(place, log, limiter)) if cluster is None else cluster.worker
+        pool = Pool(results, limits, new, progress, view)
         loop = asyncio.get_running_loop()
         for number in (signal.SIGINT, signal.SIGTERM):
             loop.add_signal_handler(number, pool.stop)
         with view:
+            await make_mirrors(missing, place, view.say)
             await pool.run(missing, _engine_answers())
         write_reports(results, tasks)
         return _told(tasks, results)

@@ -2,32 +2,26 @@
 and within the budget."""
 
 import asyncio
-import json
 import os
-import sys
 import time
 from collections import deque
-from collections.abc import AsyncIterator, Awaitable, Callable, Mapping, Sequence
+from collections.abc import Awaitable, Callable, Sequence
 from contextlib import suppress
 from dataclasses import field
 from functools import partial
 from pathlib import Path
-from typing import Any
+from typing import Protocol
 
-from codeagent.config.checking import as_given
 from codeagent.core.dataclass import dataclass
 from codeagent.core.errors import ConfigError
-from codeagent.core.host_programs import HostProgram, start_program
 from codeagent.extensions.batch.copies import Mirror
-from codeagent.extensions.batch.pacing import Limiter
-from codeagent.extensions.batch.perform import Place
+from codeagent.extensions.batch.perform import Place, Tell
+from codeagent.extensions.batch.processes import WorkerDied
 from codeagent.extensions.batch.progress import Progress
-from codeagent.extensions.batch.results import Results, TaskRecord
+from codeagent.extensions.batch.results import Results, TaskFolder, TaskRecord
 from codeagent.extensions.batch.tasks import BatchTask
 from codeagent.extensions.batch.views import BatchView
-from codeagent.extensions.batch.worker import LONGEST_LINE
 
-WORKER = HostProgram("worker of a batch", None)
 _MOST_DEATHS = 3
 """How often the process of one task may die before the task has failed."""
 _TASK_BYTES = 300 << 20
@@ -65,119 +59,42 @@ class Spending:
         self.spent += record.usage.cost_usd or 0.0
 
 
-class Worker:
-    """A process that works on one task at a time."""
+class TaskWorker(Protocol):
+    """Works on one task at a time, somewhere."""
 
-    def __init__(self, results: Results, place: Place, limiter: Limiter) -> None:
-        self._results = results
-        self._place = place
-        self._limiter = limiter
-        self._process: asyncio.subprocess.Process | None = None
-        self._asking: set[asyncio.Task[None]] = set()
-
-    async def run(self, task: BatchTask, tell: Callable[[Mapping[str, Any]], None]) -> TaskRecord:
+    async def run(self, task: BatchTask, folder: TaskFolder, tell: Tell) -> TaskRecord:
         """Work on a task to its end. Raises WorkerDied."""
-        process = self._process or await self._started()
-        folder = self._results.folder(task.key).path
-        self._write({"task": as_given(task), "folder": str(folder)})
-        try:
-            async for told in self._told(process):
-                match told:
-                    case {"ended": ended}:
-                        return TaskRecord.of_line(json.dumps(ended).encode())
-                    case {"asks": [number, model, tokens]}:
-                        asking = asyncio.ensure_future(self._let_begin(number, model, tokens))
-                        self._asking.add(asking)
-                        asking.add_done_callback(self._asking.discard)
-                    case {"limits": [model, limits]}:
-                        self._limiter.answered(model, limits)
-                    case {"refused": [model, began, after]}:
-                        self._limiter.refused(model, began, after)
-                    case _:
-                        tell(told)
-        finally:
-            for each in self._asking:
-                each.cancel()
-        await self.close()
-        raise WorkerDied
 
-    async def _let_begin(self, number: int, model: str, tokens: int) -> None:
-        began = await self._limiter.begin(model, tokens)
-        self._write({"go": [number, began]})
+    def stop(self) -> None:
+        """Have it stop in order; nothing waits for its end."""
 
-    async def _started(self) -> asyncio.subprocess.Process:
-        log = os.open(
-            self._results.path / "workers.log", os.O_WRONLY | os.O_CREAT | os.O_APPEND, 0o600
-        )
-        try:
-            process = await start_program(
-                WORKER,
-                [sys.executable, "-P", "-m", "codeagent", "batch", "work"],
-                folder=None,
-                environment=os.environ,
-                stdin=asyncio.subprocess.PIPE,
-                stdout=asyncio.subprocess.PIPE,
-                stderr=log,
-                limit=LONGEST_LINE,
-                start_new_session=True,
-            )
-        finally:
-            os.close(log)
-        self._process = process
-        place = self._place
-        self._write(
-            {
-                "state": str(place.state_dir),
-                "mirrors": str(place.mirrors),
-                "settings": place.settings,
-            }
-        )
-        return process
-
-    def _write(self, told: Mapping[str, Any]) -> None:
-        assert self._process is not None
-        assert self._process.stdin is not None
-        self._process.stdin.write(json.dumps(told).encode() + b"\n")
-
-    async def _told(self, process: asyncio.subprocess.Process) -> AsyncIterator[dict[str, Any]]:
-        assert process.stdout is not None
-        while line := await process.stdout.readline():
-            yield json.loads(line)
+    def kill(self) -> None:
+        """End it at once."""
 
     async def close(self) -> None:
         """Have it stop in order, and wait for its end; idempotent."""
-        process, self._process = self._process, None
-        if process is None:
-            return
-        assert process.stdin is not None
-        process.stdin.close()
-        await process.wait()
-
-    def kill(self) -> None:
-        if self._process is not None:
-            with suppress(ProcessLookupError):
-                self._process.kill()
-
-
-class WorkerDied(Exception):
-    """The process that worked on a task has ended without a result."""
 
 
 class Pool:
     """Works on the tasks of a batch."""
 
     def __init__(
-        self, results: Results, place: Place, limits: Limits, progress: Progress, view: BatchView
+        self,
+        results: Results,
+        limits: Limits,
+        new_worker: Callable[[], TaskWorker],
+        progress: Progress,
+        view: BatchView,
     ) -> None:
         self._results = results
-        self._place = place
+        self._new_worker = new_worker
         self._limits = limits
         self._progress = progress
         self._view = view
-        self._spending = Spending(limits.budget)
-        self._limiter = Limiter()
-        self._idle: list[Worker] = []
-        self._working: dict[asyncio.Task[None], Worker] = {}
+        spent = sum(record.usage.cost_usd or 0.0 for record in results.records.values())
+        self._spending = Spending(limits.budget, spent)
+        self._idle: list[TaskWorker] = []
+        self._working: dict[asyncio.Task[None], TaskWorker] = {}
         self._stopped = False
 
     async def run(self, tasks: Sequence[BatchTask], answers: Callable[[], Awaitable[None]]) -> None:
@@ -185,7 +102,6 @@ class Pool:
 
         `answers` asks the engine for something small, to see how long it takes.
         """
-        await self._make_mirrors(tasks)
         waiting = deque(tasks)
         try:
             while (waiting and not self._stopped) or self._working:
@@ -206,21 +122,6 @@ class Pool:
             await asyncio.gather(*(worker.close() for worker in self._all()))
             self._progress.remove(self._results.path)
 
-    async def _make_mirrors(self, tasks: Sequence[BatchTask]) -> None:
-        """Copy each repository once, some at a time; a task whose repository cannot be copied says
-        so itself."""
-        slots = asyncio.Semaphore(4)
-
-        async def make(repository: str) -> None:
-            async with slots:
-                try:
-                    mirror = Mirror.of(repository, self._place.mirrors)
-                    await asyncio.to_thread(mirror.update, repository)
-                except ConfigError as error:
-                    self._view.say(f"{repository}: {error}")
-
-        await asyncio.gather(*map(make, dict.fromkeys(task.repository for task in tasks)))
-
     async def _may_begin(self, task: BatchTask, answers: Callable[[], Awaitable[None]]) -> bool:
         if len(self._working) >= self._limits.slots or not self._spending.may_begin(
             self._most(task)
@@ -237,16 +138,15 @@ class Pool:
         return float(task.limits.get("budget") or self._limits.task_budget or 0.0)
 
     def _begin(self, task: BatchTask) -> None:
-        worker = (
-            self._idle.pop() if self._idle else Worker(self._results, self._place, self._limiter)
-        )
+        worker = self._idle.pop() if self._idle else self._new_worker()
         self._spending.held[task.key] = self._most(task)
         self._working[asyncio.ensure_future(self._work(worker, task))] = worker
 
-    async def _work(self, worker: Worker, task: BatchTask) -> None:
+    async def _work(self, worker: TaskWorker, task: BatchTask) -> None:
         for _ in range(_MOST_DEATHS):
             with suppress(WorkerDied):
-                record = await worker.run(task, partial(self._progress.changed, task.key))
+                tell = partial(self._progress.changed, task.key)
+                record = await worker.run(task, self._results.folder(task.key), tell)
                 self._results.append(record)
                 self._spending.ended(record)
                 self._progress.has_ended(record)
@@ -263,12 +163,28 @@ class Pool:
                 worker.kill()
         self._stopped = True
         for worker in self._working.values():
-            process = worker._process
-            if process is not None and process.stdin is not None:
-                process.stdin.close()
+            worker.stop()
 
-    def _all(self) -> list[Worker]:
+    def _all(self) -> list[TaskWorker]:
         return [*self._idle, *self._working.values()]
+
+
+async def make_mirrors(
+    tasks: Sequence[BatchTask], place: Place, tell: Callable[[str], None]
+) -> None:
+    """Copy each repository once, some at a time; a task whose repository cannot be copied says so
+    itself."""
+    slots = asyncio.Semaphore(4)
+
+    async def make(repository: str) -> None:
+        async with slots:
+            try:
+                mirror = Mirror.of(repository, place.mirrors)
+                await asyncio.to_thread(mirror.update, repository)
+            except ConfigError as error:
+                tell(f"{repository}: {error}")
+
+    await asyncio.gather(*map(make, dict.fromkeys(task.repository for task in tasks)))
 
 
 def slots_of_machine() -> int:

@@ -1,0 +1,131 @@
+"""The processes that work on the tasks of a batch, as their parent sees them."""
+
+import asyncio
+import json
+import os
+import sys
+from collections.abc import AsyncIterator, Mapping
+from contextlib import suppress
+from pathlib import Path
+from typing import Any, Protocol
+
+from codeagent.config.checking import as_given
+from codeagent.core.host_programs import HostProgram, start_program
+from codeagent.extensions.batch.pacing import Limits
+from codeagent.extensions.batch.perform import Place, Tell
+from codeagent.extensions.batch.results import TaskFolder, TaskRecord
+from codeagent.extensions.batch.tasks import BatchTask
+from codeagent.extensions.batch.worker import LONGEST_LINE
+
+WORKER = HostProgram("worker of a batch", None)
+
+
+class Pacer(Protocol):
+    """Says when requests may begin; see `pacing.Limiter`."""
+
+    async def begin(self, model: str, tokens: int) -> float: ...
+
+    def answered(self, model: str, limits: Limits) -> None: ...
+
+    def refused(self, model: str, began: float, retry_after: float | None) -> None: ...
+
+
+class Worker:
+    """A process that works on one task at a time."""
+
+    def __init__(self, place: Place, log: Path, limiter: Pacer) -> None:
+        """`log` gets what it writes beside its answers."""
+        self._place = place
+        self._log = log
+        self._limiter = limiter
+        self._process: asyncio.subprocess.Process | None = None
+        self._asking: set[asyncio.Task[None]] = set()
+
+    async def run(self, task: BatchTask, folder: TaskFolder, tell: Tell) -> TaskRecord:
+        """Work on a task to its end. Raises WorkerDied."""
+        process = self._process or await self._started()
+        self._write({"task": as_given(task), "folder": str(folder.path)})
+        try:
+            async for told in self._told(process):
+                match told:
+                    case {"ended": ended}:
+                        return TaskRecord.of_line(json.dumps(ended).encode())
+                    case {"asks": [number, model, tokens]}:
+                        asking = asyncio.ensure_future(self._let_begin(number, model, tokens))
+                        self._asking.add(asking)
+                        asking.add_done_callback(self._asking.discard)
+                    case {"limits": [model, limits]}:
+                        self._limiter.answered(model, limits)
+                    case {"refused": [model, began, after]}:
+                        self._limiter.refused(model, began, after)
+                    case _:
+                        tell(told)
+        finally:
+            for each in self._asking:
+                each.cancel()
+        await self.close()
+        raise WorkerDied
+
+    async def _let_begin(self, number: int, model: str, tokens: int) -> None:
+        began = await self._limiter.begin(model, tokens)
+        self._write({"go": [number, began]})
+
+    async def _started(self) -> asyncio.subprocess.Process:
+        log = os.open(self._log, os.O_WRONLY | os.O_CREAT | os.O_APPEND, 0o600)
+        try:
+            process = await start_program(
+                WORKER,
+                [sys.executable, "-P", "-m", "codeagent", "batch", "work"],
+                folder=None,
+                environment=os.environ,
+                stdin=asyncio.subprocess.PIPE,
+                stdout=asyncio.subprocess.PIPE,
+                stderr=log,
+                limit=LONGEST_LINE,
+                start_new_session=True,
+            )
+        finally:
+            os.close(log)
+        self._process = process
+        place = self._place
+        self._write(
+            {
+                "state": str(place.state_dir),
+                "mirrors": str(place.mirrors),
+                "settings": place.settings,
+            }
+        )
+        return process
+
+    def _write(self, told: Mapping[str, Any]) -> None:
+        assert self._process is not None
+        assert self._process.stdin is not None
+        self._process.stdin.write(json.dumps(told).encode() + b"\n")
+
+    async def _told(self, process: asyncio.subprocess.Process) -> AsyncIterator[dict[str, Any]]:
+        assert process.stdout is not None
+        while line := await process.stdout.readline():
+            yield json.loads(line)
+
+    async def close(self) -> None:
+        """Have it stop in order, and wait for its end; idempotent."""
+        process, self._process = self._process, None
+        if process is None:
+            return
+        assert process.stdin is not None
+        process.stdin.close()
+        await process.wait()
+
+    def stop(self) -> None:
+        """Have it stop in order; nothing waits for its end."""
+        if self._process is not None and self._process.stdin is not None:
+            self._process.stdin.close()
+
+    def kill(self) -> None:
+        if self._process is not None:
+            with suppress(ProcessLookupError):
+                self._process.kill()
+
+
+class WorkerDied(Exception):
+    """The process that worked on a task has ended without a result."""
