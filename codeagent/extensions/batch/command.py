@@ -2,10 +2,11 @@
 
 import argparse
 import asyncio
+import json
 import os
 import random
 import signal
-from collections.abc import Awaitable, Callable, Coroutine, Sequence
+from collections.abc import Awaitable, Callable, Coroutine, Iterable, Sequence
 from contextlib import suppress
 from dataclasses import replace
 from pathlib import Path
@@ -19,6 +20,8 @@ from codeagent.commands.arguments import add_list, add_sandbox, amount, count, s
 from codeagent.config.local_environment import state_dir
 from codeagent.core.errors import ConfigError, EngineError
 from codeagent.core.sanitize import one_line
+from codeagent.extensions.batch.comparison import compared
+from codeagent.extensions.batch.importers import KINDS, imported, predictions
 from codeagent.extensions.batch.pacing import Limiter
 from codeagent.extensions.batch.perform import Place
 from codeagent.extensions.batch.pool import Limits, Pool, make_mirrors, slots_of_machine
@@ -56,7 +59,20 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         "--secrets", metavar="FILE", type=Path, help="a file with keys on each node of the cluster"
     )
     add_sandbox(running, "off runs the commands of all tasks on this machine (default: docker)")
+    comparing = actions.add_parser("compare", help="set the results of two batches side by side")
+    for name in ("one", "other"):
+        comparing.add_argument(name, metavar="RESULTS", type=Path)
+    _add_import(actions.add_parser("import", help="make tasks from what others have"))
+    exporting = actions.add_parser("export", help="write predictions for SWE-bench's evaluation")
+    exporting.add_argument("results", metavar="RESULTS", type=Path)
     actions.add_parser("work")
+
+
+def _add_import(parser: argparse.ArgumentParser) -> None:
+    parser.add_argument("kind", metavar="KIND", choices=KINDS, help=", ".join(KINDS))
+    parser.add_argument("source", metavar="SOURCE", type=Path)
+    add_list(parser, "--repository", "PATH", "see docs/how-to/evaluate.md; repeatable")
+    parser.add_argument("--check", metavar="COMMAND", default="", help="judges each result")
 
 
 def _add_choice(parser: argparse.ArgumentParser) -> None:
@@ -85,13 +101,28 @@ def main(args: argparse.Namespace, app: "App") -> int | Coroutine[Any, Any, int]
 
         app.prepare()
         return work(args, app)
-    if args.action == "watch":
-        return _watch(Results(args.results))
-    tasks = _chosen(read_tasks(args.tasks), args)
+    match args.action:
+        case "watch":
+            return _watch(Results(args.results))
+        case "compare":
+            return _print(compared(Results(args.one).read(), Results(args.other).read()))
+        case "import":
+            tasks = imported(args.kind, args.source, args.repository, args.check)
+            return _print(json.dumps(task, ensure_ascii=False) for task in tasks)
+        case "export":
+            found = predictions(Results(args.results).read())
+            return _print(json.dumps(each, ensure_ascii=False) for each in found)
+    chosen = _chosen(read_tasks(args.tasks), args)
     results = Results(args.results or args.tasks.with_name(f"{args.tasks.stem}-results"))
     if args.action == "plan":
-        return _plan(tasks, results.read(), args)
-    return _run(tasks, results, args)
+        return _plan(chosen, results.read(), args)
+    return _run(chosen, results, args)
+
+
+def _print(lines: Iterable[str]) -> int:
+    for line in lines:
+        print(line)
+    return 0
 
 
 def _chosen(tasks: Sequence[BatchTask], args: argparse.Namespace) -> list[BatchTask]:

@@ -174,6 +174,7 @@ class _Work:
         self._write_page(attempt.session)
         return TaskRecord(
             key=self._task.key,
+            subject=self._task.subject,
             title=self._task.title,
             repository=self._task.repository,
             commit=attempt.commit,

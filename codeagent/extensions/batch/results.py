@@ -32,6 +32,8 @@ class TaskRecord:
     """What became of one task."""
 
     key: str
+    subject: str
+    """See `BatchTask.subject`."""
     title: str
     repository: str
     commit: str
@@ -118,6 +120,10 @@ class TaskFolder:
         """Write down what the task is. Raises OSError."""
         text = json.dumps(as_given(task), indent=2, ensure_ascii=False)
         replace_private(self.path / _TASK, text.encode())
+
+    def name(self) -> str:
+        """Return what the task is called; empty if it has no name. Raises OSError."""
+        return str(json.loads(read_regular(self.path / _TASK))["name"])
 
     def attempt(self) -> Attempt | None:
         """Return what was begun; None if nothing was. Raises OSError."""

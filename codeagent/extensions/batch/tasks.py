@@ -65,10 +65,15 @@ class BatchTask(Section):
     def key(self) -> str:
         """The task's folder: its name, as far as a folder can have it, and a digest of all it
         says."""
-        content = json.dumps(as_given(self), sort_keys=True).encode()
-        digest = sha256(content).hexdigest()[:16]
+        digest = _digest(as_given(self))
         name = _UNSAFE.sub("-", self.name).strip("-.")[:40]
         return f"{name}-{digest}" if name else digest
+
+    @property
+    def subject(self) -> str:
+        """A digest of what is to be done and how it is judged, whoever does it."""
+        said = (self.repository, self.commit, self.prompt, self.recipe, self.inputs, self.check)
+        return _digest(said)
 
     @property
     def title(self) -> str:
@@ -82,6 +87,10 @@ class BatchTask(Section):
         rules = {"allow": list(self.allow), "deny": list(self.deny)}
         given = merged(given, {"rules": {name: each for name, each in rules.items() if each}})
         return merged(given, {"limits": self.limits} if self.limits else {})
+
+
+def _digest(said: Any) -> str:
+    return sha256(json.dumps(said, sort_keys=True).encode()).hexdigest()[:16]
 
 
 def merged(below: Mapping[str, Any], over: Mapping[str, Any]) -> dict[str, Any]:

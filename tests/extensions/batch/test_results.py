@@ -15,6 +15,7 @@ from tests.table import for_each
 TASK = BatchTask(repository="/there", prompt="go")
 RECORD = TaskRecord(
     key=TASK.key,
+    subject=TASK.subject,
     title="go",
     repository="/there",
     commit="c" * 40,

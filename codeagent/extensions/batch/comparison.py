@@ -1,0 +1,38 @@
+"""Sets two batches side by side: the same tasks with other models, prompts or settings."""
+
+from collections.abc import Iterator
+
+from codeagent.core.messages import Usage
+from codeagent.core.pulse import duration
+from codeagent.extensions.batch.results import Results, TaskRecord
+
+
+def compared(one: Results, other: Results) -> Iterator[str]:
+    """Yield the lines of a comparison: tasks that ended differently, then the sums."""
+    mine, theirs = _by_subject(one), _by_subject(other)
+    common = [subject for subject in mine if subject in theirs]
+    for subject in common:
+        a, b = mine[subject], theirs[subject]
+        if a.passed != b.passed:
+            yield f"{a.state:<11} {b.state:<11} {a.title}"
+    for results, records in ((one, mine), (other, theirs)):
+        yield _sum(results, [records[subject] for subject in common])
+    for results, records, others in ((one, mine, theirs), (other, theirs, mine)):
+        if alone := len(records.keys() - others.keys()):
+            yield f"only in {results.path.name}: {alone} tasks, which are not counted"
+
+
+def _by_subject(results: Results) -> dict[str, TaskRecord]:
+    return {record.subject: record for record in results.records.values()}
+
+
+def _sum(results: Results, records: list[TaskRecord]) -> str:
+    usage = sum((record.usage for record in records), Usage())
+    models = ", ".join(sorted({record.model for record in records if record.model}))
+    cost = f", ${usage.cost_usd:.2f}" if usage.cost_usd else ""
+    tokens = usage.input_tokens + usage.output_tokens
+    return (
+        f"{results.path.name}: {sum(record.passed for record in records)} of {len(records)} passed,"
+        f" {tokens:,} tokens{cost}, {duration(sum(record.seconds for record in records))} of work"
+        f" ({models})"
+    )
