@@ -26,6 +26,7 @@ GROUPS = {
     "search": "search:figures",
     "checkpoints": "checkpoints:figures",
     "landing": "landing:figures",
+    "trials": "trials:figures",
     "jobs": "jobs:figures",
     "roads": "roads:figures",
 }

@@ -34,6 +34,7 @@ imported when needed; those of extensions are in their manifests.
 Without one the screen opens: `codeagent.commands.chat`.
 """
 _SCREEN = "chat"
+_SAFE = "--safe"
 USAGE_ERROR = 2
 _ESCAPE = "codeagent.escape"
 INTERRUPTED = 130
@@ -124,6 +125,8 @@ def main(argv: Sequence[str] | None = None) -> int:
 
 
 def _dispatch(arguments: list[str]) -> int:
+    if arguments[:1] == [_SAFE] and arguments[1:] and found(arguments[1]) is not None:
+        arguments = [arguments[1], _SAFE, *arguments[2:]]
     try:
         if arguments[:1] and not arguments[0].startswith("-"):
             if (command := _begun_with(arguments)) is not None:

@@ -14,7 +14,7 @@ from dataclasses import asdict, replace
 from typing import TYPE_CHECKING, Literal
 
 from codeagent.core.acts import Answer, RunGroup, RunRecipe, Stop
-from codeagent.core.approval_events import ApprovalRequested
+from codeagent.core.approval_events import ApprovalRequested, EffectsFound
 from codeagent.core.audit import gather_stats
 from codeagent.core.compaction import ContextCompacted, compacted_words
 from codeagent.core.dataclass import dataclass
@@ -47,7 +47,7 @@ from codeagent.core.notices import (
     SessionNotSaved,
     TypedNotice,
 )
-from codeagent.core.policy import HOSTS, Decision
+from codeagent.core.policy import EFFECTS, HOSTS, Decision
 from codeagent.core.redact import Redactor
 from codeagent.core.runtime import AgentHandle, Session
 from codeagent.core.sanitize import one_line, visible, visible_json
@@ -236,6 +236,8 @@ class Headless:
                 self.say(whose + _call_line(event, self._targets.pop((agent, event.call_id), "")))
             case ProviderToolUsed():
                 self.say(whose + event.told())
+            case EffectsFound():
+                self.say(f"{whose}± {one_line(event.told(), 400)}")
             case JobStarted():
                 self.say(f"{whose}… {event.job_id} started: {one_line(event.title, _WIDTH)}")
             case JobFinished():
@@ -419,7 +421,9 @@ def _json_line(report: Mapping[str, object]) -> str:
 
 def _call_line(result: ToolResultAdded, target: str) -> str:
     if result.error is None:
-        return f"✓ {result.name:<6} {one_line(target, _WIDTH - 20)}  {_seconds(result.duration_ms)}"
+        nothing = "  ✓ changed nothing" if result.details.get("changed") == 0 else ""
+        took = _seconds(result.duration_ms)
+        return f"✓ {result.name:<6} {one_line(target, _WIDTH - 20)}  {took}{nothing}"
     mark = "–" if result.error.kind == "skipped" else "✗"
     kind, message = result.error.kind, result.error.message
     why = message if message.lower().startswith(kind) else f"{kind}: {message}"
@@ -433,6 +437,8 @@ def answer_of_nobody(event: ApprovalRequested, *, approve: bool) -> Answer:
     if approve:
         return Answer(event.approval_id, Decision("once", source="flag"))
     why = NOBODY_FOR_HOSTS if event.name == HOSTS else NOBODY
+    if event.name == EFFECTS and event.proposal:
+        why = f"nobody to ask; --allow '{event.proposal}' takes it"
     return Answer(event.approval_id, Decision("deny", why, source="auto"))
 
 

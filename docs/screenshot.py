@@ -9,12 +9,34 @@ ROOT = Path(__file__).parent.parent
 PICTURE = ROOT / "docs/images/screen.svg"
 sys.path.insert(0, str(ROOT))
 
+from codeagent.core.display import DiffBlock, TextBlock  # noqa: E402  # likewise
 from tests.tui.replay import ReplayApp, settled  # noqa: E402  # the tests are found by the line above
-from tests.tui.scripts import asks_to_edit  # noqa: E402  # likewise
+from tests.tui.scripts import BEFORE, Recording, after_failing_tests  # noqa: E402  # likewise
+
+LOANS = "PERIODS = {'book': 28, 'film': 7}\n\n\ndef period(kind):\n    return PERIODS[kind]\n"
+
+
+def asks_about_effects() -> Recording:
+    """A formatter changed two files."""
+    recording = after_failing_tests()
+    recording.answer("The code is not formatted yet, so that comes first.")
+    recording.plan(("c5", "bash", "black src", "auto"))
+    recording.start("c5", "bash", "black src", command="black src")
+    untidy = BEFORE.replace("y % 4 == 0", "y%4==0")
+    return recording.ask(
+        "c5",
+        "effects",
+        "`black src` changed 2 files +2 −2",
+        TextBlock(text="M src/dates.py\nM src/loans.py"),
+        DiffBlock(path="src/dates.py", before=untidy, after=BEFORE, start_line=41),
+        DiffBlock(path="src/loans.py", before=LOANS, after=LOANS.replace("'", '"')),
+        proposal="effects(src/**)",
+        by_hunk=True,
+    )
 
 
 async def picture() -> str:
-    recording = asks_to_edit().queue("q1", "steer", "also cover 1900")
+    recording = asks_about_effects().queue("q1", "steer", "also cover 1900")
     with tempfile.TemporaryDirectory() as folder:
         app = ReplayApp(recording.events, Path(folder), now=recording.now + 12)
         async with app.run_test(size=(108, 34)) as pilot:

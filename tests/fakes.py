@@ -48,6 +48,7 @@ class FakeSandbox:
         self.ports: frozenset[int] = frozenset()
         self.swept = SandboxSweep()
         self.untried = "a double has no views"
+        self.tried_read_only = ""
         self.aside: list[str] = []
         self.exposed = ""
 

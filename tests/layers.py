@@ -2,17 +2,17 @@
 
 import os
 import stat
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from contextlib import ExitStack, contextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 
-from codeagent.changes.layer_landing import LayerLanding, plan
-from codeagent.changes.layers import changes_of, closing_fd, effects_of, replace_content
+from codeagent.changes.layer_landing import LandingStep, LayerLanding, plan
+from codeagent.changes.layers import changes_of, effects_of, replace_content
 from codeagent.core.changes import Change
 from codeagent.core.checkpoints import Node
-from codeagent.core.effects import Effect
-from codeagent.disk.opens import open_folder
+from codeagent.core.effects import Effect, LayerEntry
+from codeagent.disk.opens import closing_fd, open_folder
 
 Tree = Mapping[str, str | None]
 """The text of each file by its path, None for a folder; a link is `-> target`."""
@@ -53,22 +53,29 @@ class Layered:
 
     folder: Path
     root: Path
+    apart: Path | None = None
+    """Where the layer is instead, if it is on another file system."""
+    replaced: dict[str, LayerEntry] = field(default_factory=dict)
+
+    @property
+    def layer(self) -> Path:
+        return (self.apart or self.folder) / "layer"
 
     @property
     def upper(self) -> Path:
-        return self.folder / "layer" / "upper"
+        return self.layer / "upper"
 
     @classmethod
-    def make(cls, folder: Path, before: Tree) -> "Layered":
+    def make(cls, folder: Path, before: Tree, apart: Path | None = None) -> "Layered":
         root = folder / "workspace"
         root.mkdir(parents=True)
         make_tree(root, before)
-        return cls.over(root, folder)
+        return cls.over(root, folder, apart)
 
     @classmethod
-    def over(cls, root: Path, folder: Path) -> "Layered":
+    def over(cls, root: Path, folder: Path, apart: Path | None = None) -> "Layered":
         """An empty layer over a workspace that is there."""
-        made = cls(folder, root)
+        made = cls(folder, root, apart)
         made.upper.mkdir(parents=True)
         return made
 
@@ -107,13 +114,24 @@ class Layered:
 
     @contextmanager
     def landing(self) -> Iterator[LayerLanding]:
-        with self._opened() as (upper, root):
-            yield LayerLanding(self.folder / "layer", upper, root)
+        with self._opened() as (_, root):
+            yield LayerLanding(self.layer, root)
 
-    def land(self, left: frozenset[str] = frozenset()) -> None:
-        steps = plan(self.effects(), left)
+    def land(
+        self, left: Collection[str] = frozenset(), effects: Sequence[Effect] | None = None
+    ) -> None:
+        """Land the effects, all unless given."""
+        steps = self.planned(self.effects() if effects is None else effects, left)
         with self.landing() as landing:
             landing.land(steps)
+
+    def planned(
+        self, effects: Sequence[Effect], left: Collection[str] = frozenset()
+    ) -> tuple[LandingStep, ...]:
+        given = self.replaced
+        return plan(
+            [replace(each, after=given.get(each.path, each.after)) for each in effects], left
+        )
 
     def changes(self, effects: Sequence[Effect]) -> tuple[Change[Node], ...]:
         with self._opened() as (upper, root):
@@ -122,7 +140,7 @@ class Layered:
     def replace(self, change: Change[Node]) -> None:
         assert change.after is not None
         with self._opened() as (upper, _):
-            replace_content(upper, change.path, change.after.data)
+            self.replaced[change.path] = replace_content(upper, change.path, change.after.data)
 
     def finish(self) -> tuple[str, ...] | None:
         with self.landing() as landing:

@@ -13,8 +13,8 @@ from collections.abc import Iterable, Iterator, Mapping
 import pytest
 
 AIMS = {
-    "container probes": 1_080,
-    "container work": 240,
+    "container probes": 1_440,
+    "container work": 360,
     "crafted paths": 2_400,
     "path race": 300_000,
     "git vectors": 360,
@@ -38,6 +38,9 @@ AIMS = {
     "kills at system calls": 500,
     "kills at random": 1_000,
     "kills of the screen": 200,
+    "kills of trials": 1_200,
+    "commands tried out": 60,
+    "landing races": 2_400,
     "I/O faults": 300,
     "provider scripts": 180,
     "stream cuts": 1_500,
@@ -48,7 +51,7 @@ AIMS = {
     "host programs": 120,
     "floods": 12,
     "advisories": 35,
-    "bound questions": 44,
+    "bound questions": 46,
 }
 """How many cases of each row at least, at SOAK=20."""
 ONLY = os.environ.get("CODEAGENT_ROW", "")

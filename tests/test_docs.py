@@ -19,7 +19,7 @@ from codeagent.config.layers import ENVIRONMENT, load_settings, parse_rules
 from codeagent.config.sessions import Outcome, Task
 from codeagent.config.settings import FileSettings, RuleLayers
 from codeagent.core.extension import Extension
-from codeagent.core.policy import HookEvent, Policy
+from codeagent.core.policy import ApprovalKey, HookEvent, Policy, Rule
 from codeagent.extensions.provider_tools.settings import ProviderToolSettings
 from codeagent.extensions.web.access import host_key
 from codeagent.extensions.web.settings import WebSettings
@@ -114,7 +114,32 @@ def test_the_examples_of_the_page_about_rules_are_borne_out(tmp_path: Path) -> N
     settings = load_settings(
         {}, environment={}, user_file=tmp_path / "config.toml", workspace=tmp_path, decides=decides
     )
-    assert len(parse_rules(settings.rules)) == 4
+    assert len(parse_rules(settings.rules)) == 5
+
+
+def test_the_settings_of_the_page_about_the_sandbox_ask_before_a_command_runs() -> None:
+    text = (DOCS / "how-to/sandbox.md").read_text()
+    [settings] = re.findall(r"```toml\n(.*?)```", text, re.DOTALL)
+    assert checked(FileSettings, tomllib.loads(settings)).sandbox.approval == "text"
+    assert FileSettings().sandbox.approval == "effects"
+
+
+def test_the_rules_of_the_pages_about_effects_take_what_they_say() -> None:
+    """Each example of a rule for effects in a page is one, and takes files below its folder."""
+    examples = [
+        (page, rule)
+        for page in PAGES
+        for rule in re.findall(r"effects\(([\w*/]+)\)", page.read_text())
+    ]
+    assert {page.name for page, _ in examples} >= {"approve.md", "rules.md", "headless.md"}
+    for page, pattern in examples:
+        rules = (Rule.parse(f"effects({pattern})", "auto"),)
+        file = pattern.replace("**", "deep/file.py").replace("*", "file.py")
+        judged = [
+            Policy("ask", rules).check("effects", ApprovalKey("path", (path,)), "prompt", "files")
+            for path in (file, "elsewhere.py")
+        ]
+        assert [verdict.permission for verdict in judged] == ["auto", "prompt"], page
 
 
 def test_the_settings_of_the_page_about_toolsets_make_sets(tmp_path: Path) -> None:

@@ -13,7 +13,12 @@ from typing import Any
 import pytest
 
 from codeagent.core.acts import Act, Answer, Refused, Stop
-from codeagent.core.approval_events import ApprovalRequested, PlannedCall
+from codeagent.core.approval_events import (
+    ApprovalRequested,
+    EffectsFound,
+    ListedEffect,
+    PlannedCall,
+)
 from codeagent.core.display import QuestionBlock
 from codeagent.core.event_json import event_json
 from codeagent.core.events import (
@@ -23,6 +28,7 @@ from codeagent.core.events import (
     Notice,
     RunFinished,
     TextDelta,
+    ToolResultAdded,
 )
 from codeagent.core.messages import ErrorInfo, Usage
 from codeagent.core.notices import RunNotBegun, SessionNotSaved
@@ -167,7 +173,7 @@ def ended(reason: str, error: str | None = None) -> list[KnownEvent]:
     return log.events
 
 
-def asked(name: str = "bash") -> list[KnownEvent]:
+def asked(name: str = "bash", proposal: str = "") -> list[KnownEvent]:
     log = Log()
     log.run()
     log.add(
@@ -179,6 +185,7 @@ def asked(name: str = "bash") -> list[KnownEvent]:
         reason="asks",
         blocks=(),
         binding="0" * 64,
+        proposal=proposal,
     )
     log.end()
     return log.events
@@ -257,6 +264,39 @@ async def test_jsonl_prints_every_event_as_the_log_holds_it_deltas_included() ->
     assert printed.err == b""
 
 
+async def test_what_a_command_changed_is_said_and_is_an_event_of_the_jsonl() -> None:
+    log = Log()
+    log.run()
+    change = ListedEffect(path="src/a", what="modified", added=1, removed=2)
+    log.add(
+        EffectsFound,
+        call_id="c1",
+        changes=(change,),
+        ignored={"build/": 3},
+        permission="auto",
+        source="rule",
+        reason="allowed by effects(src/**)",
+    )
+    log.add(
+        ToolResultAdded,
+        call_id="c2",
+        name="bash",
+        content=(),
+        is_error=False,
+        executed=True,
+        details={"exit_code": 0, "changed": 0},
+    )
+    log.end()
+    _, text = await play(log.events)
+    said = "± it changed M src/a, build/ (3 ignored): taken, allowed by effects(src/**)\n"
+    assert said in text.err.decode()
+    assert "✓ changed nothing\n" in text.err.decode()
+    _, lines = await play(log.events, output="jsonl")
+    (found,) = [each for each in lines.objects if each["type"] == "effects.found"]
+    assert found["changes"] == [{"path": "src/a", "what": "modified", "added": 1, "removed": 2}]
+    assert (found["ignored"], found["truncated"]) == ({"build/": 3}, False)
+
+
 async def test_json_prints_one_object_at_the_end() -> None:
     code, printed = await play(finished_run(), output="json")
     [report] = printed.objects
@@ -301,6 +341,10 @@ async def test_without_a_user_a_question_is_answered_no_with_the_way_out() -> No
     agent = PlayedAgent(asked("network"))
     await play(agent)
     assert agent.answers == [("a1", Decision("deny", NOBODY_FOR_HOSTS, source="auto"))]
+    agent = PlayedAgent(asked("effects", proposal="effects(src/**)"))
+    await play(agent)
+    why = "nobody to ask; --allow 'effects(src/**)' takes it"
+    assert agent.answers == [("a1", Decision("deny", why, source="auto"))]
 
 
 async def test_yes_answers_once_and_never_in_the_name_of_the_user() -> None:

@@ -16,7 +16,18 @@ from typing import Any
 from benchmarks.bugfixes.releases import Fix, Trouble, output_of
 from benchmarks.bugfixes.repair import Repair
 
-PYTEST = ("-m", "pytest", "-q", "-p", "no:cacheprovider", "-o", "addopts=", "-o", "filterwarnings=")
+PYTEST = (
+    "-m",
+    "pytest",
+    "-q",
+    "--rootdir=.",
+    "-p",
+    "no:cacheprovider",
+    "-o",
+    "addopts=",
+    "-o",
+    "filterwarnings=",
+)
 TEST_ENVIRONMENT = {"PYTHONPATH": "src:.:.deps", "PYTHONDONTWRITEBYTECODE": "1"}
 Json = dict[str, Any]
 

@@ -16,7 +16,7 @@ from codeagent.agent.work_time import WorkTime
 from codeagent.core.approval_events import ASK_USER, ApprovalRequested, ApprovalResolved, Reply
 from codeagent.core.cancel import CancelToken
 from codeagent.core.display import QuestionBlock, TextBlock
-from codeagent.core.errors import ConfigError, RunCancelled
+from codeagent.core.errors import RunCancelled
 from codeagent.core.json_types import MAIN
 from codeagent.core.policy import SAID_NO, Decision, Verdict
 from codeagent.core.tool import Denied, Failed, Preview, ToolError
@@ -164,7 +164,7 @@ class Approvals:
             named = self.permissions.hosts_asked_with(prepared.key)
             agreed = tuple(host for host in named if _with_host(call, host) in self.granted)
             return prepared, Permit("user", (await show(prepared, None)).base, hosts=agreed)
-        reason, changed = verdict.reason, 0
+        tool, reason, changed = prepared.tool, verdict.reason, 0
         preview = await show(prepared, None)
         while changed < _MOST_PREVIEWS:
             known = self.permissions.known
@@ -173,13 +173,15 @@ class Approvals:
             match decision.answer:
                 case "deny":
                     raise CallRefused(
-                        result_of_refusal(Denied(_in_words(decision))), decision.source
+                        result_of_refusal(Denied(in_words(decision))), decision.source
                     )
                 case "edit":
                     prepared, reason = await self._edited(prepared, decision.arguments, token)
                     preview = await show(prepared, None)
                     continue
-                case "rule" if problem := await self._learn(prepared, decision, known):
+                case "rule" if problem := await self.permissions.learn(
+                    decision, tool.name, replace(prepared).key, tool.effect, known
+                ):
                     reason = problem
                     continue
                 case _ if decision.hunks is not None and not preview.by_hunk:
@@ -270,30 +272,13 @@ class Approvals:
             )
         return asked, "edited by you"
 
-    async def _learn(self, prepared: PreparedCall, decision: Decision, known: int) -> str | None:
-        """Add the rule; return why it cannot be added, as a phrase: then nothing is allowed.
-
-        `known`: how much the model had read when the card was shown; an agent beside this one may
-        have read more since.
-        """
-        try:
-            rule = self.permissions.parse(decision.rule, keep=decision.keep)
-            if not self.permissions.would_allow(rule, replace(prepared)):
-                return (
-                    f"{rule} does not allow all of this call; answer it once, or write another rule"
-                )
-            await self.permissions.add(rule, known)
-        except ConfigError as error:
-            return str(error)
-        return None
-
 
 def _with_host(call: str, host: str) -> str:
     """Fingerprint a host that was allowed with a call; `call` is the fingerprint of that."""
     return fingerprint(host, {}, call)
 
 
-def _in_words(denial: Decision) -> str:
+def in_words(denial: Decision) -> str:
     """Word the denial for the model, which has to know whether it was the user's."""
     if denial.source != "user":
         return denial.reason or SAID_NO

@@ -147,7 +147,9 @@ class Executor:
         except Exception as error:
             return self._settle(call, result_of_error(error, executed=False), permit)
         confined = self._permissions.confines(tool)
-        inspected = prepared.runs_commands and not confined and not permit.tried
+        sandbox = self._environment.sandbox
+        viewed = permit.tried and sandbox is not None and not sandbox.tried_read_only
+        inspected = prepared.runs_commands and not confined and not viewed
         if inspected:
             await self._inspection.before()
         elif tool.effect != "nothing":
@@ -193,6 +195,9 @@ class Executor:
         keeps it from starting."""
         token.raise_if_cancelled()
         await self._admission.sandbox_ready(prepared.tool, token)
+        sandbox = self._environment.sandbox
+        if sandbox is not None and (permit.tried or self._permissions.tries_for_plan(prepared)):
+            await token.guard(sandbox.prepare_trials())
         await self._refuse_outdated(prepared, permit, token)
         if prepared.tool.effect != "nothing":
             await self._emitter.sync()

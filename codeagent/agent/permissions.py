@@ -16,10 +16,13 @@ from codeagent.core.errors import ConfigError
 from codeagent.core.hosts import NETWORK_MEANS
 from codeagent.core.notices import ModeChanged, NetworkChanged, TextRead
 from codeagent.core.policy import (
+    EFFECTS,
     ApprovalKey,
+    Decision,
     Effect,
     Mode,
     NetworkLevel,
+    Permission,
     Policy,
     Rule,
     Verdict,
@@ -194,6 +197,10 @@ class Permissions:
         verdict = judge(tool.name, call.key, tool.permission, effect)
         return self.policy.trying(call.key, verdict) if self._can_try(call) else verdict
 
+    def judge_effects(self, key: ApprovalKey) -> Verdict:
+        """Judge what a command that was tried out changed."""
+        return self.policy.check(EFFECTS, key, "prompt", "files")
+
     def _can_try(self, call: PreparedCall) -> bool:
         """Whether the call's commands can be tried out."""
         sandbox = self._sandbox
@@ -261,11 +268,31 @@ class Permissions:
             tool, replace(key, sensitive=key.sensitive or reason), "prompt", "files"
         )
 
-    def would_allow(self, rule: Rule, call: PreparedCall) -> bool:
-        """Whether the call would run without a question if the rule were in force."""
-        with_it = replace(self.policy.adding(rule), mode="ask")
-        verdict = with_it.check(call.tool.name, call.key, "prompt", call.tool.effect)
-        return verdict.permission == "auto"
+    async def learn(
+        self,
+        decision: Decision,
+        tool: str,
+        key: ApprovalKey,
+        effect: Effect,
+        known: int | None = None,
+    ) -> str | None:
+        """Add the rule of an answer; return why it cannot be added, or does not allow all of the
+        call, as a phrase.
+
+        `known`: how much the model had read when the card was shown; an agent beside this one may
+        have read more since.
+        """
+        try:
+            rule = self.parse(decision.rule, keep=decision.keep)
+            with_it = replace(self.policy.adding(rule), mode="ask")
+            if with_it.check(tool, key, "prompt", effect).permission != "auto":
+                return (
+                    f"{rule} does not allow all of this call; answer it once, or write another rule"
+                )
+            await self.add(rule, known)
+        except ConfigError as error:
+            return str(error)
+        return None
 
     def parse(self, text: str, *, keep: bool) -> Rule:
         """The allowing rule that the user wrote. Raises ConfigError if it is not a rule, or too
@@ -362,6 +389,10 @@ class NarrowedPermissions(Permissions):
         if self._apart and tool.source == "builtin" and isinstance(tool, FileTool):
             return self.policy.check(tool.name, call.key, "auto", tool.effect)
         return super().judge(call, edited=edited)
+
+    def judge_effects(self, key: ApprovalKey) -> Verdict:
+        permission: Permission = "auto" if self._apart else "prompt"
+        return self.policy.check(EFFECTS, key, permission, "files")
 
     def set_mode(self, mode: Mode) -> None:
         self._mode = mode

@@ -373,10 +373,14 @@ class Admission:
         if sandbox is not None and tool.sandboxed and not sandbox.is_ready:
             await token.guard(sandbox.ready())
 
-    async def _trials_prepared(self, tool: Tool[Any], token: CancelToken) -> None:
-        """Wait until it is known whether the tool's commands can be tried out, if they may be."""
+    async def _trials_prepared(self, prepared: PreparedCall, token: CancelToken) -> None:
+        """Wait until it is known whether the call's commands can be tried out, if they may be."""
         sandbox = self._environment.sandbox
-        if sandbox is not None and self._environment.tries and tool.tries and sandbox.untried:
+        if sandbox is None or not (self._environment.tries and prepared.tool.tries):
+            return
+        planned = self._permissions.mode == "plan"
+        undecided = planned or self._permissions.judge(prepared).permission == "prompt"
+        if undecided and sandbox.untried:
             await token.guard(sandbox.prepare_trials())
 
     async def _permitted(
@@ -384,7 +388,7 @@ class Admission:
     ) -> tuple[PreparedCall, Permit]:
         """Return the call to run and its permit. Raises CallRefused, or ToolError if the preview
         shows a failure."""
-        await self._trials_prepared(prepared.tool, token)
+        await self._trials_prepared(prepared, token)
         verdict = self._permissions.judge(prepared)
         if verdict.permission == "auto" and prepared.tool.sandboxed:
             await self.sandbox_ready(prepared.tool, token)

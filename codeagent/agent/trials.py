@@ -5,30 +5,47 @@ import asyncio
 from collections.abc import Sequence
 from dataclasses import replace
 
-from codeagent.agent.approvals import Approvals
+from codeagent.agent.approvals import Approvals, in_words
+from codeagent.agent.effects import (
+    EffectGroups,
+    ShownEffect,
+    effects_proposal,
+    shown_effects,
+    taken_by_hunk,
+)
 from codeagent.agent.permissions import fingerprint
-from codeagent.changes.change_set import ChangeSet, named
+from codeagent.changes.change_set import ChangeSet
 from codeagent.changes.diff import count
 from codeagent.changes.keys import paths_key
+from codeagent.changes.layers import TooMuch
 from codeagent.core.approval_events import EffectsFound
 from codeagent.core.cancel import CancelToken
+from codeagent.core.changes import Change
+from codeagent.core.checkpoints import Node
 from codeagent.core.dataclass import dataclass
-from codeagent.core.display import DisplayBlock, TextBlock
+from codeagent.core.display import DiffBlock, TerminalBlock, TextBlock
 from codeagent.core.effects import Effect
-from codeagent.core.errors import ConfigError, ContentChanged, RunCancelled, WorkspaceError
-from codeagent.core.paths import host_reason, protected_part, secret_reason
-from codeagent.core.policy import EFFECTS, SAID_NO, Decision, Verdict
+from codeagent.core.errors import ContentChanged, PartlyChanged, RunCancelled, WorkspaceError
+from codeagent.core.policy import EFFECTS, ApprovalKey, Decision, Verdict
 from codeagent.core.ports import Workspace
 from codeagent.core.sandbox import Command, CommandResult, OnOutput, Sandbox, Trial
-from codeagent.core.sanitize import on_one_line, spelled
-from codeagent.core.tool import Preview
+from codeagent.core.sanitize import on_one_line, one_line, spelled
+from codeagent.core.tool import Failed, Preview
 
 _MOST_QUESTIONS = 3
 """How often the user is asked about the same command because the workspace keeps changing."""
-_PLANNED = "plan mode: it was tried out, and nothing that it changed was taken"
+_NONE_TAKEN = "none of it was taken"
+_PLANNED = "plan mode changes nothing"
+_THROWN_AWAY = "Nothing that it changed was taken, the workspace is as before"
+_BASH = "bash"
 _MOST_LISTED = 40
+_MOST_REVIEWED = 200
 _MOST_PATHS = 2_000
-"""So many paths are compared with rules; a command that changes more is always asked about."""
+"""So many paths are compared with rules that allow; a command that changes more is always asked
+about."""
+_TOO_MANY = "too many for a rule to allow, and to be shown one by one"
+_IN_PLACE = "a rule that allows the command lets it run where its changes stay"
+_LONGEST_COMMAND = 48
 
 
 @dataclass(frozen=True)
@@ -49,67 +66,80 @@ class TryingSandbox:
             return await self.sandbox.run(command, on_output)
         trial = await self.sandbox.try_out(command, on_output)
         try:
+            if self.sandbox.tried_read_only:
+                return await _tried_read_only(self, command, trial.result, on_output)
             return await _Review(self, command, trial).settle()
         finally:
             await asyncio.shield(trial.close())
 
 
 @dataclass(frozen=True)
-class _Parts:
-    """What a command did, by how it is treated."""
+class _Found:
+    """What a command did, in words."""
 
-    asked: tuple[Effect, ...] = ()
-    """What is asked about."""
-    unasked: tuple[Effect, ...] = ()
-    """Files that the ignore rules leave out, and files of which only the times differ."""
-    left: tuple[Effect, ...] = ()
-    """What never lands: what is protected, or is neither file, folder nor link."""
-    theirs: tuple[Effect, ...] = ()
-    """What somebody else changed while the command ran."""
-
-    @classmethod
-    def of(cls, effects: Sequence[Effect], workspace: Workspace, began_ns: int) -> "_Parts":
-        ignores = workspace.ignores()
-        ignored: set[str] = set()
-        parts: dict[str, list[Effect]] = {"asked": [], "unasked": [], "left": [], "theirs": []}
-        for effect in effects:
-            path, sides = effect.path, (effect.before, effect.after)
-            folder = any(side is not None and side.kind == "folder" for side in sides)
-            parent = path.rpartition("/")[0]
-            if parent in ignored or ignores.ignored(path, folder):
-                ignored.add(path)
-            if protected_part(path) or (effect.after is not None and effect.after.kind == "other"):
-                parts["left"].append(effect)
-            elif effect.before is not None and effect.before.changed_ns > began_ns:
-                parts["theirs"].append(effect)
-            elif effect.only_times or (path in ignored and not _matters(effect)):
-                parts["unasked"].append(effect)
-            else:
-                parts["asked"].append(effect)
-        return cls(**{name: tuple(found) for name, found in parts.items()})
+    groups: EffectGroups
+    shown: tuple[ShownEffect, ...]
 
     @property
-    def shown(self) -> tuple[Effect, ...]:
-        """Return what is asked about, without the folders that something in it says already."""
-        said = {folder for effect in self.asked for folder in _folders_of(effect.path)}
-        return tuple(
-            effect for effect in self.asked if effect.path not in said or not _is_folder(effect)
+    def paths(self) -> list[str]:
+        return [path for each in self.shown for path in each.paths]
+
+    @property
+    def size(self) -> int:
+        """How many files it changed that may land."""
+        return len(self.shown) + sum(self.groups.ignored.values())
+
+    @property
+    def by_hunk(self) -> bool:
+        """Whether each is taken or left out on its own."""
+        several = len(self.shown) > 1 or any(each.by_hunk for each in self.shown)
+        return several and len(self.shown) <= _MOST_REVIEWED
+
+    @property
+    def blocks(self) -> list[DiffBlock]:
+        return [each.block for each in self.shown if self.by_hunk or each.by_hunk]
+
+    @property
+    def headline(self) -> str:
+        added, removed = (
+            sum(getattr(each.listed, side) or 0 for each in self.shown)
+            for side in ("added", "removed")
         )
+        lines = f" +{added} −{removed}" if added or removed else ""
+        kind = "folder" if all(each.is_folder for each in self.shown) else "file"
+        return f"changed {count(len(self.shown), kind)}{lines}"
 
+    def lines(self, out: Sequence[ShownEffect] = ()) -> list[str]:
+        """Return a line for each thing that it changed, but not for those in `out`."""
+        kept = [str(each.listed) for each in self.shown if each not in out]
+        ignored = self.groups.ignored.items()
+        return _cut([*kept, *(f"{path} ({many:,} ignored)" for path, many in ignored)])
 
-def _is_folder(effect: Effect) -> bool:
-    return {side.kind for side in (effect.before, effect.after) if side is not None} == {"folder"}
+    @property
+    def never(self) -> list[str]:
+        """Return the sentences for the model about what is not taken, whatever is answered."""
+        return [
+            f"{why}: {', '.join(_cut([spelled(effect.path) for effect in effects]))}"
+            for why, effects in (
+                ("never taken, as it is protected or not a file", self.groups.left),
+                (
+                    "not taken, as it was changed by somebody else while the command ran",
+                    self.groups.theirs,
+                ),
+            )
+            if effects
+        ]
 
-
-def _folders_of(path: str) -> list[str]:
-    parts = path.split("/")
-    return ["/".join(parts[:end]) for end in range(1, len(parts))]
-
-
-def _matters(effect: Effect) -> bool:
-    """Whether a program of the user's would run the file, or it may hold secrets."""
-    path = effect.path
-    return not _is_folder(effect) and bool(secret_reason(path) or host_reason(path))
+    def taken(self, out: Sequence[ShownEffect]) -> list[str]:
+        """Return the sentences for the model about what was taken; `out`: what the user left
+        out."""
+        if not self.size:
+            return []
+        said = ["taken into the workspace: " + (", ".join(self.lines(out)) or "nothing")]
+        if out:
+            names = _cut([str(each.listed) for each in out])
+            said.append(f"not taken, as the user left it out: {', '.join(names)}")
+        return said
 
 
 class _Review:
@@ -120,189 +150,184 @@ class _Review:
         self._command = command
         self._trial = trial
         self._permissions = asks.approvals.permissions
+        self._stopping = [
+            rule
+            for rule in self._permissions.rules
+            if rule.permission != "auto" and (rule.covers(EFFECTS) or rule.covers("edit"))
+        ]
+        """The rules that deny or ask about changes of files."""
 
     async def settle(self) -> CommandResult:
-        """Land what is taken; return the command's result, with a sentence about that."""
+        """Land what is taken; return the command's result, with sentences about that."""
         result = self._trial.result
         if result.stopped:
             return _noted(result, "it was stopped; nothing that it changed was taken")
         reason = ""
         try:
             for _ in range(_MOST_QUESTIONS):
-                effects = await self._trial.effects()
-                if not effects:
-                    return result
                 try:
-                    return await self._settle(effects, reason)
+                    return await self._settle(await self._trial.effects(), reason)
                 except ContentChanged as error:
                     reason = str(error)
+            why = ": the workspace keeps changing meanwhile"
         except (RunCancelled, asyncio.CancelledError):
-            return _noted(
-                replace(result, exit_code=None, stopped=True), "nothing that it changed was taken"
-            )
-        except (OSError, WorkspaceError) as error:
-            return _noted(result, f"nothing that it changed was taken: {on_one_line(str(error))}")
-        return _noted(
-            result, "nothing that it changed was taken: the workspace keeps changing meanwhile"
-        )
+            result = replace(result, exit_code=None, stopped=True)
+            why = ""
+        except PartlyChanged as error:
+            return _noted(result, on_one_line(str(error)))
+        except TooMuch as error:
+            why = f": {error}; {_IN_PLACE}"
+        except (OSError, WorkspaceError, Failed) as error:
+            why = f": {on_one_line(str(error))}"
+        return _noted(result, f"nothing that it changed was taken{why}")
 
     async def _settle(self, effects: Sequence[Effect], reason: str) -> CommandResult:
         """Decide about the effects once. Raises ContentChanged if they have to be read again."""
-        parts = _Parts.of(effects, self._asks.workspace, self._trial.began_ns)
-        if self._asks.only_shown:
-            return _noted(self._trial.result, f"{_PLANNED}: {', '.join(_listed(parts.shown))}")
-        never = {effect.path for effect in (*parts.left, *parts.theirs)}
-        changes = ChangeSet(await self._trial.changes(parts.shown))
-        self._tell(parts, changes)
-        if not parts.asked:
-            await self._trial.land(effects, never)
-            return _noted(self._trial.result, *_about(parts, taken=parts.unasked, denied=""))
-        verdict = self._judge(parts)
+        ask_ignored = self._permissions.policy.ask_ignored
+        ignores = None if ask_ignored else self._asks.workspace.ignores()
+        groups = await asyncio.to_thread(
+            EffectGroups.of, effects, self._trial.began_ns, ignores, self._is_named
+        )
+        shown = groups.shown
+        changes = ChangeSet(await self._trial.changes(shown))
+        found = _Found(groups, await asyncio.to_thread(shown_effects, shown, changes.changes))
+        result = self._trial.result
+        verdict = self._judge(found)
+        if found.size or found.never:
+            self._tell(found, verdict)
+        elif self._asks.only_shown:
+            return replace(result, changed=0)
         if verdict.permission == "prompt":
-            decision = await self._ask(parts, changes, reason or verdict.reason)
+            decision = await self._ask(found, changes, reason or verdict.reason)
         else:
             allowed = verdict.permission == "auto"
             decision = Decision("once" if allowed else "deny", verdict.reason, verdict.source)
+        left, parts = set[str](), list[Change[Node]]()
+        if decision.hunks is not None:
+            left, parts = taken_by_hunk(found.shown, decision.hunks)
+        if left.issuperset(found.paths) and found.paths:
+            decision = replace(decision, answer="deny", reason=_NONE_TAKEN, hunks=None)
         if decision.answer == "deny":
-            return self._thrown_away(parts, decision)
-        left = never | await self._left_by_hunk(changes, decision)
+            why = in_words(decision)
+            said = f"{why}. {_THROWN_AWAY}: {', '.join(found.lines())}"
+            result = _noted(result, said, *found.never)
+            return result if self._asks.only_shown else replace(result, denied=why)
+        for part in parts:
+            await self._trial.replace(part)
         self._asks.token.raise_if_cancelled()
-        await self._trial.land(effects, left)
-        taken = [effect for effect in (*parts.asked, *parts.unasked) if effect.path not in left]
-        return _noted(self._trial.result, *_about(parts, taken=taken, denied=""))
+        never = {effect.path for effect in (*groups.left, *groups.theirs)}
+        await self._trial.land(effects, never | left)
+        out = [each for each in found.shown if not left.isdisjoint(each.paths)]
+        result = replace(result, changed=found.size - len(out))
+        return _noted(result, *found.taken(out), *found.never)
 
-    def _judge(self, parts: _Parts) -> Verdict:
-        paths = [effect.path for effect in parts.shown]
-        if len(paths) > _MOST_PATHS:
-            return Verdict("prompt", "auto", f"it changes {len(paths):,} files")
-        key = paths_key(self._asks.workspace, paths)
-        return self._permissions.policy.check(EFFECTS, key, "prompt", "files")
-
-    async def _ask(self, parts: _Parts, changes: ChangeSet, reason: str) -> Decision:
-        """Ask until the answer can be used. Raises RunCancelled."""
-        asks = self._asks
-        lines = _listed(parts.shown)
-        more = _folded(parts)
-        blocks: tuple[DisplayBlock, ...] = (
-            TextBlock(text="\n".join([*lines, *more])),
-            *changes.blocks,
+    def _is_named(self, path: str) -> bool:
+        """Whether a rule denies or asks about this path, and not about the tool `edit`."""
+        return any(
+            rule.matches(path, "path")
+            for rule in self._stopping
+            if rule.pattern is not None or rule.covers(EFFECTS)
         )
-        whole = len(changes.changes) == len(parts.shown)
-        by_hunk = whole and changes.preview().by_hunk
-        target = f"{on_one_line(self._command.text)}: {named([each.path for each in parts.shown])}"
+
+    def _judge(self, found: _Found) -> Verdict:
+        if self._asks.only_shown:
+            return Verdict("deny", "auto", _PLANNED)
+        if not found.shown:
+            return Verdict("auto", "auto", "it changed nothing that is asked about")
+        paths = found.paths
+        if len(paths) <= _MOST_PATHS:
+            return self._permissions.judge_effects(self._key(paths))
+        for rule in self._stopping:
+            if rule.permission == "deny" and any(rule.matches(path, "path") for path in paths):
+                return Verdict("deny", "rule", f"denied by the rule {rule}", str(rule))
+        return Verdict("prompt", "auto", f"it changes {len(paths):,} files: {_TOO_MANY}")
+
+    def _key(self, paths: Sequence[str]) -> ApprovalKey:
+        return paths_key(self._asks.workspace, paths)
+
+    async def _ask(self, found: _Found, changes: ChangeSet, reason: str) -> Decision:
+        """Ask until the answer can be used. Raises RunCancelled."""
+        asks, text = self._asks, self._command.text
+        headline = one_line(text, _LONGEST_COMMAND)
+        whole = () if headline == text else (TerminalBlock(command=text),)
+        by_hunk = found.by_hunk
+        preview = Preview(
+            f"`{headline}` {found.headline}",
+            (*whole, TextBlock(text="\n".join([*found.lines(), *found.never])), *found.blocks),
+            by_hunk=by_hunk,
+        )
+        key = self._key(found.paths) if len(found.paths) <= _MOST_PATHS else None
         while True:
             decision = await asks.approvals.ask(
                 asks.call_id,
                 EFFECTS,
-                Preview(target, blocks, base=changes.binding, by_hunk=by_hunk),
+                preview,
                 reason,
                 asks.token,
-                binding=fingerprint(EFFECTS, {"paths": lines}, self._command.text, changes.binding),
-                proposal=_proposal(parts.shown),
+                binding=fingerprint(EFFECTS, {"paths": found.paths}, text, changes.binding),
+                proposal="" if key is None else effects_proposal(found.paths, key),
             )
-            if decision.answer != "rule":
+            if decision.answer == "edit" or (decision.hunks is not None and not by_hunk):
+                reason = "take or throw away the whole of it"
+            elif decision.answer != "rule":
                 return decision
-            try:
-                await self._learn(decision, parts)
-            except ConfigError as error:
-                reason = str(error)
-                continue
-            return decision
+            elif key is None:
+                reason = _TOO_MANY
+            elif problem := await self._permissions.learn(decision, EFFECTS, key, "files"):
+                reason = problem
+            else:
+                return decision
 
-    async def _learn(self, decision: Decision, parts: _Parts) -> None:
-        """Put the rule of an answer in force. Raises ConfigError if it does not allow all of
-        this."""
-        rule = self._permissions.parse(decision.rule, keep=decision.keep)
-        key = paths_key(self._asks.workspace, [effect.path for effect in parts.shown])
-        with_it = replace(self._permissions.policy.adding(rule), mode="ask")
-        if with_it.check(EFFECTS, key, "prompt", "files").permission != "auto":
-            raise ConfigError(
-                f"{rule} does not allow all of this; answer it once, or write another"
-            )
-        await self._permissions.add(rule)
-
-    async def _left_by_hunk(self, changes: ChangeSet, decision: Decision) -> set[str]:
-        """Let files get what was taken of them hunk by hunk; return the paths of which nothing
-        was."""
-        if decision.hunks is None:
-            return set()
-        left = set()
-        for answered in changes.answered(decision.hunks):
-            if answered.left_out:
-                left.add(answered.change.path)
-            elif not answered.whole:
-                await self._trial.replace(answered.took)
-        return left
-
-    def _thrown_away(self, parts: _Parts, decision: Decision) -> CommandResult:
-        why = decision.reason or SAID_NO
-        result = _noted(self._trial.result, *_about(parts, taken=(), denied=why))
-        return result if decision.source == "user" else replace(result, denied=why)
-
-    def _tell(self, parts: _Parts, changes: ChangeSet) -> None:
+    def _tell(self, found: _Found, verdict: Verdict) -> None:
+        groups = found.groups
+        left = [spelled(effect.path) for effect in (*groups.left, *groups.theirs)]
+        lists = (found.shown, groups.ignored, left)
         self._asks.approvals.emitter.emit(
             EffectsFound(
                 call_id=self._asks.call_id,
-                changed=tuple(_listed(parts.shown)),
-                unasked=len(parts.unasked),
-                left=tuple(spelled(effect.path) for effect in (*parts.left, *parts.theirs)),
+                changes=tuple(each.listed for each in found.shown[:_MOST_LISTED]),
+                ignored=dict(list(groups.ignored.items())[:_MOST_LISTED]),
+                truncated=any(len(each) > _MOST_LISTED for each in lists),
+                left=tuple(left[:_MOST_LISTED]),
+                permission=verdict.permission,
+                source=verdict.source,
+                reason=verdict.reason,
+                rule=verdict.rule or "",
             )
         )
 
 
-def _about(parts: _Parts, *, taken: Sequence[Effect], denied: str) -> list[str]:
-    """Return the sentences for the model about what was taken and what was not."""
-    asked = {effect.path for effect in parts.shown}
-    there = {effect.path for effect in taken}
-    said = []
-    if denied:
-        said.append(
-            f"{denied}. Nothing that it changed was taken, the workspace is as before: "
-            + ", ".join(_listed(parts.shown))
+async def _tried_read_only(
+    asks: TryingSandbox, command: Command, result: CommandResult, on_output: OnOutput
+) -> CommandResult:
+    """Return the result of a command for which the workspace was read-only; if it failed, ask
+    whether it may run in the workspace."""
+    if result.stopped or result.exit_code == 0 or asks.only_shown:
+        return _noted(result, "it could not change the workspace, which was read-only for it")
+    reason = f"it failed in a read-only view: exit code {result.exit_code}"
+    target = on_one_line(command.text)
+    shown = TerminalBlock(command=command.text, exit_code=result.exit_code)
+    try:
+        decision = await asks.approvals.ask(
+            asks.call_id,
+            _BASH,
+            Preview(target, (shown,)),
+            reason,
+            asks.token,
+            binding=fingerprint(_BASH, {}, command.text),
         )
-    elif asked:
-        shown = [effect for effect in taken if effect.path in asked]
-        said.append("taken into the workspace: " + (", ".join(_listed(shown)) or "nothing"))
-        if rest := [effect for effect in parts.shown if effect.path not in there]:
-            said.append("not taken, as the user left it out: " + ", ".join(_listed(rest)))
-    if parts.left:
-        names = ", ".join(spelled(effect.path) for effect in parts.left[:_MOST_LISTED])
-        said.append(f"never taken, as it is protected or not a file: {names}")
-    if parts.theirs:
-        names = ", ".join(spelled(effect.path) for effect in parts.theirs[:_MOST_LISTED])
-        said.append(f"not taken, as it was changed by somebody else while the command ran: {names}")
-    return said
+    except (RunCancelled, asyncio.CancelledError):
+        return _noted(replace(result, exit_code=None, stopped=True), reason)
+    if decision.answer == "deny":
+        why = in_words(decision)
+        return replace(_noted(result, f"{reason}; {why}"), denied=why)
+    return await asks.sandbox.run(command, on_output)
 
 
-def _listed(effects: Sequence[Effect]) -> list[str]:
-    """Return `A path`, `M path` or `D path` for each, as far as they fit."""
-    lines = [_line(effect) for effect in effects[:_MOST_LISTED]]
-    more = len(effects) - len(lines)
-    return [*lines, f"and {more:,} more"] if more else lines
-
-
-def _line(effect: Effect) -> str:
-    sign = "A" if effect.before is None else "D" if effect.after is None else "M"
-    folder = effect.after is not None and effect.after.kind == "folder"
-    return f"{sign} {spelled(effect.path)}{'/' * folder}"
-
-
-def _folded(parts: _Parts) -> list[str]:
-    """Return what the card says in one line each."""
-    ignored = sum(not effect.only_times for effect in parts.unasked)
-    return [
-        *([f"and {count(ignored, 'ignored file')}"] if ignored else []),
-        *([f"left out, protected: {len(parts.left)}"] if parts.left else []),
-        *([f"left out, changed by somebody else: {len(parts.theirs)}"] if parts.theirs else []),
-    ]
-
-
-def _proposal(effects: Sequence[Effect]) -> str:
-    """Return a rule for everything below the folder that all of this is in; empty if there is
-    none."""
-    folders = {effect.path.rpartition("/")[0].partition("/")[0] for effect in effects}
-    folder = folders.pop() if len(folders) == 1 else ""
-    return f"{EFFECTS}({folder}/**)" if folder else ""
+def _cut(lines: Sequence[str]) -> list[str]:
+    """Return the lines as far as they fit, and how many more there are."""
+    more = len(lines) - _MOST_LISTED
+    return [*lines[:_MOST_LISTED], *([f"and {more:,} more"] if more > 0 else [])]
 
 
 def _noted(result: CommandResult, *said: str) -> CommandResult:

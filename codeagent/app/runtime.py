@@ -18,7 +18,14 @@ from codeagent.agent.limits import ContextLimits, Limits
 from codeagent.agent.prompt import MakePrompt, PromptBuilder, tell_tools, told_small
 from codeagent.agent.queue import Delivery
 from codeagent.app.models import OpenModels, check_budget, check_counted, model_options
-from codeagent.app.sandbox import CodedText, StartedSandbox, Tell, start_sandbox, tell_when_started
+from codeagent.app.sandbox import (
+    CodedText,
+    StartedSandbox,
+    Tell,
+    prepare_trials,
+    start_sandbox,
+    tell_when_started,
+)
 from codeagent.app.sources import (
     hand_written,
     misnamed,
@@ -157,6 +164,8 @@ async def _open(settings: Settings, local: LocalEnvironment, opening: _Opening) 
         ):
             agent.emitter.warn(code, text)
         tell_when_started(base.sandbox, agent, stack)
+        if opening.attended and _tries(base) and base.policy.mode != "auto":
+            prepare_trials(base.sandbox, stack)
         await agent.begin_session(resumed=opening.resume is not None)
         base.files.catalog.toolsets.sources.begin(after=_HEAD_START)
         return Session(
@@ -362,7 +371,7 @@ def _environment(base: _Base) -> ToolEnvironment:
         policy=base.policy,
         limits=limits_of(settings),
         hooks=base.files.hooks,
-        tries=base.sandbox.kind == "docker" and settings.sandbox.approval == "effects",
+        tries=_tries(base),
         attended=base.opening.attended,
         keeping=RuleKeeping(
             base.kept_rules,
@@ -383,6 +392,13 @@ def _environment(base: _Base) -> ToolEnvironment:
     )
 
 
+def _tries(base: _Base) -> bool:
+    """Whether commands that nobody decided about are tried out where the sandbox can."""
+    return base.sandbox.kind == "docker" and (
+        base.dependencies.settings.sandbox.approval == "effects"
+    )
+
+
 def _unread(dependencies: ToolDependencies, catalog: ToolCatalog, tool: Tool[Any]) -> bool:
     named = dependencies.settings.toolsets.require_info
     if not (tool.require_info or named) or tool.name in dependencies.read_about:
@@ -395,7 +411,12 @@ def _policy(settings: Settings, kept: KeptRulesFile | None, history: History, te
     network = settings.network_after(history.hosts.network)
     rules = (*parse_rules(settings.rules), *(() if kept is None else kept.load(tell)))
     return Policy(
-        settings.mode, rules, settings.read_only_commands == "ask", network, history.hosts.heard
+        settings.mode,
+        rules,
+        ask_reads=settings.read_only_commands == "ask",
+        ask_ignored=settings.sandbox.ignored_files == "ask",
+        network=network,
+        heard=history.hosts.heard,
     )
 
 

@@ -157,6 +157,20 @@ def tell_when_started(sandbox: StartedSandbox, agent: Agent, stack: AsyncExitSta
         )  # runs before the agent is closed, which could not report it
 
 
+def prepare_trials(started: StartedSandbox, stack: AsyncExitStack) -> None:
+    """Find out in the background whether commands can be tried out, once they can run: the first
+    one does not wait for that."""
+    sandbox, starting = started.sandbox, started.starting
+
+    async def prepare() -> None:
+        if starting is not None:
+            await asyncio.wait({starting})
+        if sandbox is not None and sandbox.is_ready:
+            await sandbox.prepare_trials()
+
+    stack.callback(asyncio.create_task(prepare()).cancel)
+
+
 def _tell_started(agent: Agent, starting: asyncio.Task[SandboxInfo]) -> None:
     if starting.cancelled():
         return

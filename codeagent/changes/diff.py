@@ -90,8 +90,8 @@ def unified(before: str, after: str) -> str:
 
 
 def count(number: int, noun: str) -> str:
-    """Return `1 line` or `2 lines`."""
-    return f"{number} {noun}{'' if number == 1 else 's'}"
+    """Return `1 line` or `2,000 lines`."""
+    return f"{number:,} {noun}{'' if number == 1 else 's'}"
 
 
 def same_ends(old: Sequence[object], new: Sequence[object]) -> tuple[int, int]:

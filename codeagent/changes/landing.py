@@ -102,15 +102,13 @@ def steps_of(changes: Sequence[Change[Node]]) -> list[Change[Node]]:
     or its new path, it is written again and removed.
     """
     counted = Counter(path for change in changes for path in change.paths)
-    folders = {folder for path in counted for folder in _folders_of(path)}
+    folders = {folder for path in counted for folder in folders_of(path)}
     steps: list[Change[Node]] = []
     for change in changes:
         if change.source is None:
             steps.append(change)
         elif any(
-            counted[path] > 1
-            or path in folders
-            or any(map(counted.__contains__, _folders_of(path)))
+            counted[path] > 1 or path in folders or any(map(counted.__contains__, folders_of(path)))
             for path in change.paths
         ):
             steps.append(Change(change.source, change.before, None))
@@ -159,10 +157,10 @@ class WorkspaceWriter:
         moved = [change for change in changes if change.source is not None]
         written = [each for each in changes if each.after is not None and each.source is None]
         free = {path for change in (*first, *moved) for path in change.paths}
-        free |= {folder for change in first for folder in _folders_of(change.path)}
+        free |= {folder for change in first for folder in folders_of(change.path)}
         for change in changes:
             comes_later = change.after is not None and change.source is None
-            if not comes_later or free.isdisjoint((change.path, *_folders_of(change.path))):
+            if not comes_later or free.isdisjoint((change.path, *folders_of(change.path))):
                 self._check(change)
         self._make([*first, *moved, *written, *last])
 
@@ -298,13 +296,14 @@ def _in_the_way(changes: Sequence[Change[Node]]) -> set[str]:
     """Return the paths of removed files where a new one comes or needs a folder, or in whose
     folder's place a new one comes."""
     come = {change.path for change in changes if change.after is not None}
-    folders = {folder for path in come for folder in _folders_of(path)}
+    folders = {folder for path in come for folder in folders_of(path)}
     gone = [change.path for change in changes if change.after is None]
     return {
-        path for path in gone if path in folders or not come.isdisjoint((path, *_folders_of(path)))
+        path for path in gone if path in folders or not come.isdisjoint((path, *folders_of(path)))
     }
 
 
-def _folders_of(path: str) -> list[str]:
+def folders_of(path: str) -> list[str]:
+    """Return the folders that a path is in, the outermost first."""
     parts = path.split("/")
     return ["/".join(parts[:end]) for end in range(1, len(parts))]

@@ -4,34 +4,44 @@ the command made; finishes after a crash what it had begun."""
 import errno
 import json
 import os
-from collections.abc import Collection, Iterable, Iterator, Sequence
+from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
 from contextlib import contextmanager, suppress
 from dataclasses import replace
 from hashlib import sha256
 from pathlib import Path
-from typing import Any, Literal, assert_never
+from typing import Any, Literal
 
 from codeagent.changes.diff import count
-from codeagent.changes.layers import MARKS, attributes, closing_fd, look, opened
+from codeagent.changes.landing import folders_of
+from codeagent.changes.layer_copy import LayerCopy, mount_of
+from codeagent.changes.layers import MARKS, attributes, look, opened
 from codeagent.core.dataclass import dataclass
 from codeagent.core.effects import Effect, LayerEntry
 from codeagent.core.errors import ContentChanged, PartlyChanged, WorkspaceError
+from codeagent.core.sandbox import CHECK
 from codeagent.core.sanitize import spelled
 from codeagent.disk.opens import (
+    NOT_THERE,
+    closing_fd,
     exchange,
     open_below,
+    open_file,
     open_folder,
-    open_regular,
     read_regular,
+    remove_tree,
     rename_new,
     sync_file_system,
+    sync_folder,
+    syncs_at_once,
 )
 from codeagent.disk.private import replace_private
 
-StepKind = Literal["move", "swap", "remove", "folder", "mode", "times"]
+StepKind = Literal["rename", "folder"]
 _JOURNAL = "landing.json"
 _REMOVED = "removed"
+_UPPER = "upper"
 _LARGEST_JOURNAL = 1 << 28
+_PINNED = os.O_PATH | os.O_NOFOLLOW | os.O_CLOEXEC
 
 
 @dataclass(frozen=True)
@@ -39,12 +49,14 @@ class LandingStep:
     """One rename that lands something, or what comes closest to it."""
 
     kind: StepKind
-    """`move`: out of the layer, where nothing is; `swap`: in the place of what is there, which goes
-    into the layer; `remove`: out of the workspace; `folder`: a new folder, of which not everything
-    is taken."""
+    """`rename`: what comes and what goes change places, where there are both; `folder`: one that
+    stays gets another mode, or a new one, of which not everything is taken, is made."""
     path: str
     before: LayerEntry | None
     after: LayerEntry | None
+    beside: str = ""
+    """Where, in the layer's folder, what comes is before it is renamed, and what goes is
+    afterwards."""
     inside: str = ""
     """The digest of what is in a folder that goes as a whole, see `_digest`."""
 
@@ -57,7 +69,7 @@ def plan(effects: Sequence[Effect], left: Collection[str] = ()) -> tuple[Landing
     """
     out = {effect.path for effect in effects if effect.after and effect.after.kind == "other"}
     out.update(left)
-    holding = {folder for path in out for folder in _folders_of(path)}
+    holding = {folder for path in out for folder in folders_of(path)}
     whole = {
         effect.path
         for effect in effects
@@ -65,14 +77,22 @@ def plan(effects: Sequence[Effect], left: Collection[str] = ()) -> tuple[Landing
     }
     gone: dict[str, list[tuple[str, LayerEntry]]] = {path: [] for path in whole}
     for effect in effects:
-        for folder in whole.intersection(_folders_of(effect.path)):
+        for folder in whole.intersection(folders_of(effect.path)):
             if effect.before is not None:
                 gone[folder].append((effect.path.removeprefix(folder), effect.before))
-    return tuple(
-        replace(step, inside=_digest(gone[step.path])) if step.path in whole else step
+    steps = (
+        step
         for effect in effects
-        if effect.path not in out and whole.isdisjoint(_folders_of(effect.path))
+        if effect.path not in out and whole.isdisjoint(folders_of(effect.path))
         for step in _steps(effect, partly=effect.path in holding)
+    )
+    return tuple(
+        replace(
+            step,
+            beside=f"{_UPPER}/{step.path}" if step.after else f"{_REMOVED}/{number}",
+            inside=_digest(gone[step.path]) if step.path in whole else "",
+        )
+        for number, step in enumerate(steps)
     )
 
 
@@ -85,37 +105,36 @@ def _is_whole(effect: Effect) -> bool:
 def _steps(effect: Effect, *, partly: bool) -> Iterator[LandingStep]:
     """Yield the steps of one effect; `partly`: something below it is left."""
     path, before, after = effect.path, effect.before, effect.after
-    if before is not None and before.kind == "folder" and partly and _is_whole(effect):
-        return
-    if after is not None and after.kind == "folder" and partly and _is_whole(effect):
+    folders = [side is not None and side.kind == "folder" for side in (before, after)]
+    if all(folders):
+        yield LandingStep("folder", path, before, after)
+    elif not partly:
+        yield LandingStep("rename", path, before, after)
+    elif folders[1]:
         if before is not None:
-            yield LandingStep("remove", path, before, None)
+            yield LandingStep("rename", path, before, None)
         yield LandingStep("folder", path, None, after)
-    elif after is None:
-        yield LandingStep("remove", path, before, None)
-    elif before is None:
-        yield LandingStep("move", path, None, after)
-    elif effect.only_times:
-        yield LandingStep("times", path, before, after)
-    elif before.kind == after.kind == "folder":
-        yield LandingStep("mode", path, before, after)
-    else:
-        yield LandingStep("swap", path, before, after)
 
 
-def _folders_of(path: str) -> list[str]:
-    parts = path.split("/")
-    return ["/".join(parts[:end]) for end in range(1, len(parts))]
+def landing_begun(folder: Path) -> bool:
+    """Whether the landing of a layer is under way, or has to be finished."""
+    return (folder / _JOURNAL).exists()
 
 
 class LayerLanding:
-    """Lands steps from a layer on a workspace, both open folders on the same file system."""
+    """Lands steps from a layer on a workspace.
 
-    def __init__(self, folder: Path, upper: int, root: int) -> None:
-        """`folder` is the layer's own, for the journal and for what is removed."""
+    If a file cannot be renamed from one into the other, copies of what lands are made beforehand,
+    in a folder of the workspace that takes the place of the layer's.
+    """
+
+    def __init__(self, folder: Path, root: int) -> None:
+        """`folder` is the layer's own, with the journal; `root` is the open workspace."""
         self._folder = folder
-        self._upper = upper
         self._root = root
+        with closing_fd(open_folder(folder)) as layer:
+            self._apart = mount_of(layer) != mount_of(root)
+        self._staged = f"{CHECK}{folder.name}"
 
     def land(self, steps: Sequence[LandingStep]) -> None:
         """Make all steps or none.
@@ -125,143 +144,141 @@ class LayerLanding:
         """
         if not steps:
             return
-        try:
-            self._prepare(steps)
-        except OSError as error:
-            raise WorkspaceError(_failed(error)) from None
         made: list[LandingStep] = []
         try:
+            steps = self._prepared(steps)
             for step in steps:
                 self._make(step)
                 made.append(step)
-            self._sync(self._root, steps)
+            self._sync_folders(steps)
         except (OSError, WorkspaceError) as error:
-            reason = error if isinstance(error, WorkspaceError) else WorkspaceError(_failed(error))
+            reason = error if isinstance(error, WorkspaceError) else _failed(error)
             self._take_back(steps, made, reason)
             raise reason from None
         self._forget()
 
-    def _prepare(self, steps: Sequence[LandingStep]) -> None:
-        """Check every step, make the layer durable, and write down what is to be done."""
-        folders = {step.path for step in steps if step.kind == "folder"}
+    def _prepared(self, steps: Sequence[LandingStep]) -> Sequence[LandingStep]:
+        """Check every step, make what lands durable, and write down what is to be done; return the
+        steps that do it."""
+        folders = {step.path for step in steps if step.kind == "folder" and step.before is None}
         for step in steps:
-            if folders.isdisjoint(_folders_of(step.path)):
-                with self._folder_of(self._root, step.path) as (parent, name):
-                    self._check(step, look(parent, name))
+            if folders.isdisjoint(folders_of(step.path)):
+                with _parent_of(step.path, self._root) as (parent, name):
+                    now = look(parent, name)
+                    _check(step, now)
+                    if step.before is not None and not step.before.is_untouched(now):
+                        raise _changed(step)
+        if self._apart:
+            self._write("back", ())
+            steps = self._copied(steps)
+        else:
+            (self._folder / _REMOVED).mkdir(mode=0o700, exist_ok=True)
+        at_once = syncs_at_once(self._root)
         for step in steps:
-            if step.kind in ("move", "swap"):
-                with self._folder_of(self._upper, step.path) as (parent, name):
-                    _strip_marks(parent, name)
-        (self._folder / _REMOVED).mkdir(mode=0o700, exist_ok=True)
-        self._sync(self._upper, steps)
+            if step.kind == "rename" and step.after is not None:
+                with self._beside(step) as (parent, name):
+                    if not step.after.is_still(look(parent, name)):
+                        raise _changed(step)
+                    _make_ready(parent, name, flush=not at_once)
+        if at_once:
+            sync_file_system(self._root)
         self._write("forward", steps)
+        return steps
 
-    def _check(self, step: LandingStep, now: LayerEntry | None) -> None:
-        if step.before is None:
-            if now is None or step.kind == "folder":
-                return
-            raise ContentChanged(f"{spelled(step.path)} was created meanwhile; nothing was changed")
-        if not step.before.is_still(now):
-            what = "is gone" if now is None else "changed meanwhile"
-            raise ContentChanged(f"{spelled(step.path)} {what}; nothing was changed")
+    def _copied(self, steps: Sequence[LandingStep]) -> Sequence[LandingStep]:
+        """Copy what lands into the workspace; return the steps that land the copies."""
+        os.mkdir(self._staged, 0o700, dir_fd=self._root)
+        copied = []
+        with opened(self._root, self._staged) as staged:
+            for part in (_UPPER, _REMOVED):
+                os.mkdir(part, 0o700, dir_fd=staged)
+            with opened(staged, _UPPER) as upper, closing_fd(open_folder(self._folder)) as layer:
+                copies = LayerCopy(upper)
+                for number, step in enumerate(steps):
+                    if step.kind == "rename" and step.after is not None:
+                        with _parent_of(step.beside, layer) as (parent, name):
+                            copies.add(name, parent, f"{number}", upper)
+                        after = look(upper, f"{number}")
+                        step = replace(step, after=after, beside=f"{_UPPER}/{number}")
+                    copied.append(step)
+        return copied
 
-    def _check_gone(self, step: LandingStep, folder: int, name: str) -> None:
+    def _check_gone(self, step: LandingStep) -> None:
         """Check what was replaced or removed, now that nobody can change it by its path."""
-        found = look(folder, name)
-        self._check(step, found)
-        if found is not None and found.kind == "folder" and step.inside:
-            with opened(folder, name) as fd:
-                if _digest(_contents("", fd)) != step.inside:
-                    raise ContentChanged(
-                        f"something in {spelled(step.path)} changed meanwhile; nothing was changed"
-                    )
+        with self._beside(step) as (folder, name):
+            found = look(folder, name)
+            _check(step, found)
+            if found is not None and found.kind == "folder" and step.inside:
+                with opened(folder, name) as fd:
+                    if _digest(_contents("", fd)) != step.inside:
+                        raise ContentChanged(f"something in {spelled(step.path)} changed meanwhile")
 
-    def _make(self, step: LandingStep) -> None:
-        with self._folder_of(self._root, step.path) as (parent, name):
-            match step.kind:
-                case "move":
-                    with self._folder_of(self._upper, step.path) as (source, _):
-                        rename_new(name, name, source, parent)
-                case "swap":
-                    self._swap(step, parent, name)
-                case "remove":
-                    self._remove(step, parent, name)
-                case "folder":
-                    assert step.after is not None
+    def _make(self, step: LandingStep, *, made: bool = False) -> None:
+        """Make a step; `made`: it was, but perhaps what it replaced or removed was not checked."""
+        with _parent_of(step.path, self._root) as (parent, name):
+            if step.kind == "folder":
+                if step.before is None:
                     os.mkdir(name, dir_fd=parent)
-                    _give_mode(parent, name, step.after)
-                case "mode":
-                    assert step.after is not None
-                    _give_mode(parent, name, step.after)
-                case "times":
-                    assert step.after is not None
-                    _give_times(parent, name, step.after)
-                case _:
-                    assert_never(step.kind)
-
-    def _swap(self, step: LandingStep, parent: int, name: str) -> None:
-        with self._folder_of(self._upper, step.path) as (source, _):
-            exchange(name, name, source, parent)
+                _give_mode(parent, name, step.after)
+                return
+            if not made:
+                self._rename(step, parent, name)
             try:
-                self._check_gone(step, source, name)
-            except WorkspaceError:
-                exchange(name, name, source, parent)
+                if step.before is not None:
+                    self._check_gone(step)
+            except (OSError, WorkspaceError):
+                self._rename(step, parent, name, back=True)
                 raise
 
-    def _remove(self, step: LandingStep, parent: int, name: str) -> None:
-        kept = _kept_as(step)
-        with opened_path(self._folder / _REMOVED) as removed:
-            rename_new(name, kept, parent, removed)
-            try:
-                self._check_gone(step, removed, kept)
-            except WorkspaceError:
-                rename_new(kept, name, removed, parent)
-                raise
+    def _unmake(self, step: LandingStep) -> None:
+        """Take a step back that was made; one that was not is left alone.
+
+        Raises ContentChanged if somebody else has changed what it made.
+        """
+        with _parent_of(step.path, self._root) as (parent, name):
+            now = look(parent, name)
+            if step.kind == "folder" and step.before is None:
+                with suppress(OSError):  # somebody put something into it
+                    os.rmdir(name, dir_fd=parent)
+            elif step.kind == "folder":
+                _give_mode(parent, name, step.before)
+            elif self._is_made(step, now):
+                self._rename(step, parent, name, back=True)
+            elif now is not None and not (step.before and step.before.is_still(now)):
+                raise _changed(step)
+
+    def _rename(self, step: LandingStep, parent: int, name: str, *, back: bool = False) -> None:
+        with self._beside(step) as (folder, kept):
+            if step.before is not None and step.after is not None:
+                exchange(name, kept, parent, folder)
+            elif (step.after is None) is not back:
+                rename_new(name, kept, parent, folder)
+            else:
+                rename_new(kept, name, folder, parent)
+
+    def _is_made(self, step: LandingStep, now: LayerEntry | None) -> bool:
+        """Whether a step was made; `now`: what is at its path."""
+        if step.kind == "folder":
+            return step.before is None and now is not None
+        if step.after is not None:
+            return step.after.is_still(now)
+        with self._beside(step) as (folder, name):
+            return look(folder, name) is not None
 
     def _take_back(
         self, steps: Sequence[LandingStep], made: Sequence[LandingStep], reason: WorkspaceError
     ) -> None:
-        """Take back what was made. Raises PartlyChanged if that fails; what is left of it is
-        written down."""
+        """Take back what was made. Raises PartlyChanged if not all of it can be; what is left of it
+        is written down."""
         try:
-            self._write("back", steps)
-            for step in reversed(made):
-                self._unmake(step)
-        except (OSError, WorkspaceError) as stuck:
-            raise PartlyChanged(f"{reason}; and it could not be taken back: {stuck}") from None
+            if made:
+                self._write("back", steps)
+            stuck = _each(self._unmake, reversed(made))
+        except OSError as error:
+            stuck = [str(_failed(error))]
+        if stuck:
+            raise PartlyChanged(f"{reason}; and not all was taken back: {'; '.join(stuck)}")
         self._forget()
-
-    def _unmake(self, step: LandingStep) -> None:
-        """Take a step back that was made; one that was not is left alone."""
-        with self._folder_of(self._root, step.path) as (parent, name):
-            now = look(parent, name)
-            match step.kind:
-                case "move":
-                    assert step.after is not None
-                    if step.after.is_still(now):
-                        with self._folder_of(self._upper, step.path) as (source, _):
-                            rename_new(name, name, parent, source)
-                case "swap":
-                    assert step.after is not None
-                    if step.after.is_still(now):
-                        with self._folder_of(self._upper, step.path) as (source, _):
-                            exchange(name, name, source, parent)
-                case "remove":
-                    kept = _kept_as(step)
-                    with opened_path(self._folder / _REMOVED) as removed:
-                        if look(removed, kept) is not None:
-                            rename_new(kept, name, removed, parent)
-                case "folder":
-                    with suppress(OSError):  # somebody put something into it
-                        os.rmdir(name, dir_fd=parent)
-                case "mode":
-                    assert step.before is not None
-                    _give_mode(parent, name, step.before)
-                case "times":
-                    assert step.before is not None
-                    _give_times(parent, name, step.before)
-                case _:
-                    assert_never(step.kind)
 
     def finish(self) -> tuple[str, ...] | None:
         """Finish what a process had begun that was killed: make the rest, or take back the rest.
@@ -275,37 +292,21 @@ class LayerLanding:
         way, steps = found
         did = "was finished" if way == "forward" else "was taken back"
         said = [f"taking what a command changed {did}: {count(len(steps), 'change')}"]
-        for step in steps if way == "forward" else reversed(steps):
-            try:
-                if way == "forward":
-                    self._make_unless_made(step)
-                else:
-                    self._unmake(step)
-            except WorkspaceError as error:
-                said.append(str(error))
-            except OSError as error:
-                said.append(f"{spelled(step.path)}: {os.strerror(error.errno or 0)}")
-        self._sync(self._root, steps)
+        if way == "forward":
+            said += _each(self._make_unless_made, steps)
+        else:
+            said += _each(self._unmake, reversed(steps))
+        self._sync_folders(steps)
         self._forget()
-        return tuple(said)
+        return tuple(said) if steps else ()
 
     def _make_unless_made(self, step: LandingStep) -> None:
-        with self._folder_of(self._root, step.path) as (parent, name):
+        with _parent_of(step.path, self._root) as (parent, name):
             now = look(parent, name)
-        if step.after is not None and step.kind in ("move", "swap", "folder"):
-            if step.after.is_still(now) or (step.kind == "folder" and now is not None):
-                return
-        elif step.kind == "remove":
-            with opened_path(self._folder / _REMOVED) as removed:
-                if look(removed, _kept_as(step)) is not None:
-                    return
-        self._check(step, now)
-        self._make(step)
-
-    @property
-    def begun_elsewhere(self) -> bool:
-        """Whether the layer is being landed in another workspace."""
-        return (self._folder / _JOURNAL).exists()
+        if not (made := self._is_made(step, now)):
+            _check(step, now)
+        if not made or step.kind == "rename":
+            self._make(step, made=made)
 
     def _begun(self) -> tuple[str, tuple[LandingStep, ...]] | None:
         """Return what the journal says; None if there is none, or it is of another workspace."""
@@ -316,49 +317,86 @@ class LayerLanding:
         written = json.loads(text)
         if written["root"] != _identity(self._root):
             return None
-        return str(written["way"]), tuple(_read_step(each) for each in written["steps"])
+        return str(written["way"]), tuple(_read_step(*each) for each in written["steps"])
 
     def _write(self, way: Literal["forward", "back"], steps: Sequence[LandingStep]) -> None:
-        lines = [_written_step(step) for step in steps]
-        written = {"root": _identity(self._root), "way": way, "steps": lines}
-        replace_private(self._folder / _JOURNAL, json.dumps(written).encode())
+        written = {"root": _identity(self._root), "way": way, "steps": steps}
+        replace_private(self._folder / _JOURNAL, json.dumps(written, default=_values).encode())
 
     def _forget(self) -> None:
-        (self._folder / _JOURNAL).unlink()
-        with opened_path(self._folder) as folder:
-            os.fsync(folder)
+        """Remove the copies and the journal; what fails here is removed with the layer."""
+        with suppress(OSError):
+            if self._apart:
+                self._write("back", ())
+                remove_tree(self._staged, self._root)
+            (self._folder / _JOURNAL).unlink(missing_ok=True)
+            sync_folder(self._folder)
 
     @contextmanager
-    def _folder_of(self, top: int, path: str) -> Iterator[tuple[int, str]]:
-        """Open the folder that a path is in, and no link on the way. Raises ContentChanged if it is
-        not there."""
-        *parents, name = path.split("/")
-        try:
-            parent = open_below(top, parents)
-        except OSError as error:
-            if error.errno in (errno.ENOENT, errno.ENOTDIR, errno.ELOOP):
-                raise ContentChanged(
-                    f"the folder of {spelled(path)} is gone; nothing was changed"
-                ) from None
-            raise
-        with closing_fd(parent):
-            yield parent, name
+    def _beside(self, step: LandingStep) -> Iterator[tuple[int, str]]:
+        """Open the folder of what comes or went, and return its name there."""
+        if self._apart:
+            with _parent_of(f"{self._staged}/{step.beside}", self._root) as found:
+                yield found
+            return
+        with (
+            closing_fd(open_folder(self._folder)) as layer,
+            _parent_of(step.beside, layer) as found,
+        ):
+            yield found
 
-    def _sync(self, top: int, steps: Iterable[LandingStep]) -> None:
-        """Make everything durable at once, or file by file where that is not possible."""
-        try:
-            sync_file_system(top)
-        except OSError as error:
-            if error.errno != errno.ENOSYS:
-                raise
-        else:
+    def _sync_folders(self, steps: Iterable[LandingStep]) -> None:
+        """Make the names in the workspace durable."""
+        if syncs_at_once(self._root):
+            sync_file_system(self._root)
             return
         for step in steps:
-            if step.after is None:
-                continue
-            with suppress(ContentChanged), self._folder_of(top, step.path) as (parent, name):
-                _sync_tree(parent, name)
+            with suppress(ContentChanged), _parent_of(step.path, self._root) as (parent, _):
                 os.fsync(parent)
+
+
+@contextmanager
+def _parent_of(path: str, top: int) -> Iterator[tuple[int, str]]:
+    """Open the folder that a path is in, and no link on the way; yield it and the name. Raises
+    ContentChanged if it is not there."""
+    *parents, name = path.split("/")
+    try:
+        parent = open_below(top, parents)
+    except OSError as error:
+        if error.errno in NOT_THERE:
+            raise ContentChanged(f"the folder of {spelled(path)} is gone") from None
+        raise
+    with closing_fd(parent):
+        yield parent, name
+
+
+def _check(step: LandingStep, now: LayerEntry | None) -> None:
+    """Raise ContentChanged unless what is there is still what the step replaces or removes."""
+    if step.before is None:
+        if now is None or step.kind == "folder":
+            return
+        raise ContentChanged(f"{spelled(step.path)} was created meanwhile")
+    if now is None:
+        raise ContentChanged(f"{spelled(step.path)} is gone")
+    if not step.before.is_still(now):
+        raise _changed(step)
+
+
+def _changed(step: LandingStep) -> ContentChanged:
+    return ContentChanged(f"{spelled(step.path)} changed meanwhile")
+
+
+def _each(work: Callable[[LandingStep], None], steps: Iterable[LandingStep]) -> list[str]:
+    """Do the work for each step; return a line about each for which it failed."""
+    failed = []
+    for step in steps:
+        try:
+            work(step)
+        except WorkspaceError as error:
+            failed.append(str(error))
+        except OSError as error:
+            failed.append(f"{spelled(step.path)}: {os.strerror(error.errno or 0)}")
+    return failed
 
 
 def _contents(path: str, folder: int) -> Iterator[tuple[str, LayerEntry]]:
@@ -381,14 +419,9 @@ def _digest(contents: Iterable[tuple[str, LayerEntry]]) -> str:
     return sha256("\n".join(lines).encode(errors="surrogateescape")).hexdigest()
 
 
-def _kept_as(step: LandingStep) -> str:
-    """Return the name under which what a step removes is kept until it has landed."""
-    assert step.before is not None
-    return f"{step.before.inode}"
-
-
-def _give_mode(parent: int, name: str, entry: LayerEntry) -> None:
+def _give_mode(parent: int, name: str, entry: LayerEntry | None) -> None:
     """Give a folder this mode and these extended attributes."""
+    assert entry is not None
     wanted = {attribute: bytes.fromhex(value) for attribute, value in entry.attributes}
     with opened(parent, name) as fd:
         os.fchmod(fd, entry.mode)
@@ -398,43 +431,27 @@ def _give_mode(parent: int, name: str, entry: LayerEntry) -> None:
             os.setxattr(fd, attribute, value)
 
 
-def _give_times(parent: int, name: str, entry: LayerEntry) -> None:
-    accessed = os.stat(name, dir_fd=parent, follow_symlinks=False).st_atime_ns
-    os.utime(name, ns=(accessed, entry.modified_ns), dir_fd=parent, follow_symlinks=False)
-
-
-def _strip_marks(parent: int, name: str) -> None:
-    """Remove the kernel's notes about the layer from what is going to land, and all that is in
-    it."""
-    path = f"/proc/self/fd/{parent}/{name}"
-    for attribute in os.listxattr(path, follow_symlinks=False):
-        if attribute.startswith(MARKS):
-            os.removexattr(path, attribute, follow_symlinks=False)
-    entry = look(parent, name)
-    if entry is not None and entry.kind == "folder":
-        with opened(parent, name) as fd:
-            for inner in os.listdir(fd):  # noqa: PTH208  # a descriptor, no path
-                _strip_marks(fd, inner)
-
-
-def _sync_tree(parent: int, name: str) -> None:
+def _make_ready(parent: int, name: str, *, flush: bool) -> None:
+    """Remove the kernel's notes about the layer from what is going to land, and all that is in it;
+    `flush`: also make each file and folder durable."""
+    with closing_fd(os.open(name, _PINNED, dir_fd=parent)) as pinned:
+        path = Path(f"/proc/self/fd/{pinned}")
+        if marks := [each for each in os.listxattr(path) if each.startswith(MARKS)]:
+            mode = path.stat().st_mode & 0o7777
+            path.chmod(mode | 0o200)  # its owner may only read it
+            for mark in marks:
+                os.removexattr(path, mark)
+            path.chmod(mode)
     entry = look(parent, name)
     if entry is None or entry.kind not in ("file", "folder"):
         return
-    if entry.kind == "file":
-        with closing_fd(open_regular(name, within=parent)) as fd:
+    if entry.kind == "folder":
+        with opened(parent, name) as fd:
+            for inner in os.listdir(fd):  # noqa: PTH208  # a descriptor, no path
+                _make_ready(fd, inner, flush=flush)
+    if flush:
+        with closing_fd(open_file(name, within=parent)) as fd:
             os.fsync(fd)
-        return
-    with opened(parent, name) as fd:
-        for inner in os.listdir(fd):  # noqa: PTH208  # a descriptor, no path
-            _sync_tree(fd, inner)
-        os.fsync(fd)
-
-
-@contextmanager
-def opened_path(folder: Path) -> Iterator[int]:
-    with closing_fd(open_folder(folder)) as fd:
-        yield fd
 
 
 def _identity(folder: int) -> list[int]:
@@ -442,22 +459,19 @@ def _identity(folder: int) -> list[int]:
     return [status.st_dev, status.st_ino]
 
 
-def _written_step(step: LandingStep) -> list[Any]:
-    sides = [None if side is None else vars_of(side) for side in (step.before, step.after)]
-    return [step.kind, step.path, step.inside, *sides]
+def _values(each: LandingStep | LayerEntry) -> list[Any]:
+    """Return the values of the fields, for the journal."""
+    return [getattr(each, name) for name in each.__match_args__]
 
 
-def vars_of(entry: LayerEntry) -> dict[str, Any]:
-    return {name: getattr(entry, name) for name in LayerEntry.__match_args__}
+def _read_step(
+    kind: StepKind, path: str, before: list[Any] | None, after: list[Any] | None, *more: str
+) -> LandingStep:
+    old, new = (None if side is None else LayerEntry(*side) for side in (before, after))
+    return LandingStep(kind, path, old, new, *more)
 
 
-def _read_step(written: list[Any]) -> LandingStep:
-    kind, path, inside, *sides = written
-    before, after = (None if side is None else LayerEntry(**side) for side in sides)
-    return LandingStep(kind, path, before, after, inside)
-
-
-def _failed(error: OSError) -> str:
-    if error.errno == errno.EXDEV:
-        return "it cannot be moved into the workspace, which is on another file system"
-    return f"it could not be landed: {os.strerror(error.errno or 0)}; nothing was changed"
+def _failed(error: OSError) -> WorkspaceError:
+    if error.errno in (errno.ENOENT, errno.EEXIST):
+        return ContentChanged("something was created or removed meanwhile")
+    return WorkspaceError(f"it could not be landed: {os.strerror(error.errno or 0)}")

@@ -3,16 +3,23 @@ overlay."""
 
 import os
 import stat
-from collections.abc import Callable, Iterator, Sequence
-from contextlib import contextmanager, suppress
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
 from dataclasses import replace
 
 from codeagent.core.changes import Change
 from codeagent.core.checkpoints import Node
-from codeagent.core.dataclass import dataclass
 from codeagent.core.effects import Effect, EntryKind, LayerEntry
 from codeagent.core.errors import CodeagentError
-from codeagent.disk.opens import NOT_THERE, open_below, open_folder, open_regular, read_regular
+from codeagent.disk.atomic import content_attributes
+from codeagent.disk.opens import (
+    NOT_THERE,
+    closing_fd,
+    open_below,
+    open_folder,
+    open_regular,
+    read_regular,
+)
 
 MARKS = "user.overlay."
 """How the extended attributes begin in which the kernel keeps its notes about a layer."""
@@ -20,6 +27,7 @@ _OPAQUE = f"{MARKS}opaque"
 MOST_EFFECTS = 200_000
 _DEEPEST = 200
 _CHUNK = 1 << 20
+_SET_ID = stat.S_ISUID | stat.S_ISGID
 
 
 class TooMuch(CodeagentError):
@@ -37,75 +45,59 @@ def look(folder: int, name: str) -> LayerEntry | None:
         raise
 
 
-def effects_of(
-    upper: int, root: int, passes: Callable[[str], bool] = lambda path: True
-) -> Iterator[Effect]:
-    """Yield what the layer `upper` changes of the workspace `root`, both open folders.
+def effects_of(upper: int, root: int) -> Iterator[Effect]:
+    """Yield what the layer `upper` changes of the workspace `root`, both open folders; what becomes
+    of a folder comes before what becomes of its contents.
 
-    What is below a path for which `passes` is false is not looked at. Raises TooMuch, OSError.
+    Raises TooMuch, OSError.
     """
-    for number, effect in enumerate(_Merge(passes).of("", upper, root)):
+    for number, effect in enumerate(_below("", root, upper)):
         if number == MOST_EFFECTS:
             raise TooMuch(f"it changed more than {MOST_EFFECTS:,} files")
         yield effect
 
 
-@dataclass(frozen=True)
-class _Merge:
-    """Compares folders of a layer with those of the workspace."""
+def _below(
+    folder: str, lower: int | None, upper: int | None, *, hides: bool = False
+) -> Iterator[Effect]:
+    """Yield what differs in a folder that is open in the workspace and in the layer, or only in one
+    of them; `hides`: the layer hides everything that the workspace has there."""
+    if folder.count("/") > _DEEPEST:
+        raise TooMuch(f"it made or removed folders that are more than {_DEEPEST} deep")
+    names = set[str]() if upper is None else {*os.listdir(upper)}  # noqa: PTH208  # a descriptor, no path
+    if lower is not None and (hides or upper is None):
+        names.update(os.listdir(lower))  # noqa: PTH208  # a descriptor, no path
+    for name in sorted(names):
+        path = f"{folder}{name}"
+        before = None if lower is None else look(lower, name)
+        after = None if upper is None else _written(upper, name)
+        with _inside(lower, before, name) as under, _inside(upper, after, name) as inner:
+            if before is None or after is None or under is None or inner is None:
+                yield from _changed(path, lower, before, upper, after)
+                yield from _below(f"{path}/", under, inner)
+                continue
+            yield from _folder_changed(path, (before, under), (after, inner))
+            yield from _below(f"{path}/", under, inner, hides=hides or _is_opaque(inner))
 
-    passes: Callable[[str], bool]
-    depth: int = 0
 
-    def of(
-        self, folder: str, upper: int, lower: int | None, *, opaque: bool = False
-    ) -> Iterator[Effect]:
-        """Yield what differs in a folder that both have, or that only the layer has (`lower` None).
+def _written(upper: int, name: str) -> LayerEntry | None:
+    """Return what a layer has by this name; None if it hides what the workspace has."""
+    try:
+        status = os.stat(name, dir_fd=upper, follow_symlinks=False)
+    except FileNotFoundError:
+        return None
+    whiteout = stat.S_ISCHR(status.st_mode) and status.st_rdev == 0
+    return None if whiteout else _entry(status)
 
-        `opaque`: the layer hides everything that the workspace has there.
-        """
-        if self.depth > _DEEPEST:
-            raise TooMuch(f"it made folders that are more than {_DEEPEST} deep")
-        for name in _names(upper):
-            path = f"{folder}{name}"
-            status = os.stat(name, dir_fd=upper, follow_symlinks=False)
-            before = None if lower is None else look(lower, name)
-            if not _is_whiteout(status):
-                yield from self._entry(path, before, _entry(status), (upper, lower), opaque)
-            elif before is not None and lower is not None:
-                yield from _removed(path, before, lower, self.depth)
-        if opaque and lower is not None:
-            for name in sorted({*_names(lower)} - {*_names(upper)}):
-                if (before := look(lower, name)) is not None:
-                    yield from _removed(f"{folder}{name}", before, lower, self.depth)
 
-    def _entry(
-        self,
-        path: str,
-        before: LayerEntry | None,
-        after: LayerEntry,
-        folders: tuple[int, int | None],
-        opaque: bool,
-    ) -> Iterator[Effect]:
-        upper, lower = folders
-        name = path.rpartition("/")[2]
-        below = replace(self, depth=self.depth + 1)
-        was_folder = before is not None and before.kind == "folder"
-        if before is not None and lower is not None and was_folder and after.kind != "folder":
-            yield from _contents_removed(path, lower, self.depth)
-        if after.kind != "folder":
-            yield from _changed(path, before, after, upper, lower)
-            return
-        with opened(upper, name) as inner:
-            if before is None or lower is None or not was_folder:
-                yield Effect(path, before, after)
-                yield from below.of(f"{path}/", inner, None)
-                return
-            with opened(lower, name) as under:
-                yield from _folder_changed(path, (before, under), (after, inner))
-                if self.passes(path):
-                    hides = opaque or is_opaque(inner)
-                    yield from below.of(f"{path}/", inner, under, opaque=hides)
+@contextmanager
+def _inside(folder: int | None, entry: LayerEntry | None, name: str) -> Iterator[int | None]:
+    """Open what has this name for the block; None if it is not a folder."""
+    if folder is None or entry is None or entry.kind != "folder":
+        yield None
+        return
+    with opened(folder, name) as inner:
+        yield inner
 
 
 def changes_of(
@@ -141,17 +133,16 @@ def _node(top: int, path: str, entry: LayerEntry | None) -> Node | None:
     return Node("executable" if entry.mode & 0o111 else "file", data, entry.mode)
 
 
-def replace_content(upper: int, path: str, data: bytes) -> None:
-    """Let a file of the layer have this content; mode and attributes stay. Raises OSError."""
+def replace_content(upper: int, path: str, data: bytes) -> LayerEntry:
+    """Let a file of the layer have this content; mode and attributes stay. Return it as it is then.
+    Raises OSError."""
     *parents, name = path.split("/")
     with closing_fd(open_below(upper, parents)) as parent:
         fd = os.open(name, os.O_WRONLY | os.O_TRUNC | os.O_NOFOLLOW | os.O_CLOEXEC, dir_fd=parent)
         with os.fdopen(fd, "wb") as file:
             file.write(data)
-
-
-def _names(folder: int) -> list[str]:
-    return sorted(os.listdir(folder))  # a descriptor, no path
+            file.flush()
+            return _entry(os.fstat(fd))
 
 
 def _folder_changed(
@@ -168,31 +159,20 @@ def _with_attributes(entry: LayerEntry, folder: int) -> LayerEntry:
     return replace(entry, attributes=found)
 
 
-def _removed(path: str, before: LayerEntry, lower: int, depth: int) -> Iterator[Effect]:
-    yield Effect(path, before, None)
-    if before.kind == "folder":
-        yield from _contents_removed(path, lower, depth)
-
-
-def _contents_removed(path: str, lower: int, depth: int) -> Iterator[Effect]:
-    """Yield the removal of everything in the folder at the end of a path, which is in `lower`."""
-    if depth > _DEEPEST:
-        raise TooMuch(f"it removed folders that are more than {_DEEPEST} deep")
-    with opened(lower, path.rpartition("/")[2]) as below:
-        for inner in _names(below):
-            if (before := look(below, inner)) is not None:
-                yield from _removed(f"{path}/{inner}", before, below, depth + 1)
-
-
 def _changed(
-    path: str, before: LayerEntry | None, after: LayerEntry, upper: int, lower: int | None
+    path: str,
+    lower: int | None,
+    before: LayerEntry | None,
+    upper: int | None,
+    after: LayerEntry | None,
 ) -> Iterator[Effect]:
-    """Yield what became of a file, a link, or of something that is not a folder on both sides."""
-    name = path.rpartition("/")[2]
-    same = before is not None and lower is not None and _same(before, after, upper, lower, name)
-    if not same:
+    """Yield what became of something that is not a folder on both sides."""
+    if before is None or after is None or lower is None or upper is None:
+        if before is not None or after is not None:
+            yield Effect(path, before, after)
+    elif not _same(before, after, upper, lower, path.rpartition("/")[2]):
         yield Effect(path, before, after)
-    elif before is not None and before.modified_ns != after.modified_ns:
+    elif before.modified_ns != after.modified_ns:
         yield Effect(path, before, after, only_times=True)
 
 
@@ -206,37 +186,25 @@ def _same(before: LayerEntry, after: LayerEntry, upper: int, lower: int, name: s
     if before.kind != "file":
         return False
     with (
-        closing_fd(open_regular(name, within=upper)) as new,
-        closing_fd(open_regular(name, within=lower)) as old,
+        os.fdopen(open_regular(name, within=upper), "rb") as new,
+        os.fdopen(open_regular(name, within=lower), "rb") as old,
     ):
-        return attributes(new) == attributes(old) and _same_content(new, old)
-
-
-def _same_content(new: int, old: int) -> bool:
-    while True:
-        piece = os.read(new, _CHUNK)
-        if piece != _exactly(old, len(piece)):
+        if attributes(new.fileno()) != attributes(old.fileno()):
             return False
-        if not piece:
-            return not os.read(old, 1)
-
-
-def _exactly(fd: int, size: int) -> bytes:
-    found = b""
-    while len(found) < size and (piece := os.read(fd, size - len(found))):
-        found += piece
-    return found
+        while piece := new.read(_CHUNK):
+            if piece != old.read(_CHUNK):
+                return False
+        return not old.read(1)
 
 
 def attributes(fd: int) -> dict[str, bytes]:
-    """Return the extended attributes of an open file, without the kernel's own about a layer."""
-    names: list[str] = []
-    with suppress(OSError):  # a file system without them
-        names = os.listxattr(fd)
+    """Return the extended attributes of an open file that belong to its content, without the
+    kernel's own about a layer. Raises OSError."""
+    names = content_attributes(fd)
     return {name: os.getxattr(fd, name) for name in names if not name.startswith(MARKS)}
 
 
-def is_opaque(folder: int) -> bool:
+def _is_opaque(folder: int) -> bool:
     """Whether an open folder of a layer hides what the workspace has in its place."""
     try:
         return os.getxattr(folder, _OPAQUE) == b"y"
@@ -251,22 +219,13 @@ def opened(folder: int, name: str) -> Iterator[int]:
         yield fd
 
 
-@contextmanager
-def closing_fd(fd: int) -> Iterator[int]:
-    try:
-        yield fd
-    finally:
-        os.close(fd)
-
-
 def _entry(status: os.stat_result) -> LayerEntry:
     kind = _kind(status.st_mode)
-    mode = stat.S_IMODE(status.st_mode)
     return LayerEntry(
         kind=kind,
         device=status.st_dev,
         inode=status.st_ino,
-        mode=mode & ~(stat.S_ISUID | stat.S_ISGID) if kind == "file" else mode,
+        mode=stat.S_IMODE(status.st_mode),
         size=status.st_size if kind in ("file", "link") else 0,
         modified_ns=status.st_mtime_ns,
         changed_ns=status.st_ctime_ns,
@@ -274,13 +233,9 @@ def _entry(status: os.stat_result) -> LayerEntry:
     )
 
 
-def _is_whiteout(status: os.stat_result) -> bool:
-    return stat.S_ISCHR(status.st_mode) and status.st_rdev == 0
-
-
 def _kind(mode: int) -> EntryKind:
     if stat.S_ISLNK(mode):
         return "link"
     if stat.S_ISDIR(mode):
         return "folder"
-    return "file" if stat.S_ISREG(mode) else "other"
+    return "file" if stat.S_ISREG(mode) and not mode & _SET_ID else "other"

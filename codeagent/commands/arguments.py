@@ -85,6 +85,11 @@ def add_choice_of_tools(parser: argparse.ArgumentParser) -> None:
         action="append",
         help="turn a set of further tools on from the start; repeatable",
     )
+    add_safe(parser)
+
+
+def add_safe(parser: argparse.ArgumentParser) -> None:
+    """Add the flag that may also come in front of a command."""
     add_flag(
         parser,
         "--safe",

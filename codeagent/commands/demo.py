@@ -11,7 +11,7 @@ from collections.abc import Coroutine, Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from codeagent.commands.arguments import add_flag, add_sandbox
+from codeagent.commands.arguments import add_flag, add_safe, add_sandbox
 from codeagent.commands.chat import open_screen, require_terminal
 from codeagent.core.errors import CodeagentError
 from codeagent.core.host_programs import NEW_REPOSITORY, minimal, run_program
@@ -37,6 +37,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     )
     add_sandbox(parser, "off runs the demo's commands on this machine (default: docker)")
     parser.add_argument("--theme", metavar="NAME", help="theme of the screen")
+    add_safe(parser)
 
 
 def main(args: argparse.Namespace, app: "App") -> int | Coroutine[Any, Any, int]:
@@ -56,7 +57,7 @@ def main(args: argparse.Namespace, app: "App") -> int | Coroutine[Any, Any, int]
         "model": "demo",
         "mode": "ask",
         "theme": args.theme,
-        "flags": {"sandbox": args.sandbox},
+        "flags": {"sandbox": args.sandbox, "safe": args.safe},
         "prompt": DEMO_PROMPT,
     }
     code = open_screen(repository, app, **options)

@@ -284,6 +284,7 @@ async def _sandbox(settings: Settings, local: LocalEnvironment, app: "App") -> l
     try:
         info = await sandbox.start(say)
         lacking = await _lacking(sandbox, local.workspace, info.image_origin)
+        trials = await _trials(settings, sandbox)
     except SandboxError as error:
         return [_unusable("sandbox", error)]
     finally:
@@ -297,8 +298,21 @@ async def _sandbox(settings: Settings, local: LocalEnvironment, app: "App") -> l
             "ok",
             f"{len(sandbox.tested.passed)} of {len(sandbox.tested.passed)} passed",
         ),
+        trials,
     ]
     return findings + [Finding("sandbox", "note", warning) for warning in info.warnings]
+
+
+async def _trials(settings: Settings, sandbox: Sandbox) -> Finding:
+    """Report how commands are approved that nobody decided about."""
+    if settings.sandbox.approval == "text":
+        return Finding("trials", "ok", "by text: approval under [sandbox]")
+    await sandbox.prepare_trials()
+    if sandbox.untried:
+        return Finding("trials", "note", f"by text: {sandbox.untried}")
+    if why := sandbox.tried_read_only:
+        return Finding("trials", "note", f"read-only view: {why}")
+    return Finding("trials", "ok", "views of the workspace (overlay)")
 
 
 async def _lacking(sandbox: Sandbox, workspace: Path, origin: str) -> list[Finding]:

@@ -18,7 +18,7 @@ from codeagent.commands.arguments import (
     say,
     workspace_of,
 )
-from codeagent.core.approval_events import ApprovalResolved
+from codeagent.core.approval_events import ApprovalResolved, EffectsFound
 from codeagent.core.audit import CallRecord, LedgerRow, audit, decided_by, decisions
 from codeagent.core.errors import ConfigError, SessionError
 from codeagent.core.event_json import event_json
@@ -339,6 +339,7 @@ def _call_line(row: CallRecord) -> str:
         row.error or ("done" if row.answered else "no result"),
         "" if row.executed else "not run",
         f"job {on_one_line(row.job)}" if row.job else "",
+        f"changed {one_line(', '.join(map(str, row.changes)), 200)}" if row.changes else "",
         f"{row.duration_ms} ms",
     ]
     how = ", ".join(fact for fact in facts if fact)
@@ -355,6 +356,8 @@ def _line(event: KnownEvent | UnknownEvent) -> str:
             return _spoken("agent", text)
         case ApprovalResolved(source="user") if event.reason:
             return f"  {event.answer}> {one_line(event.reason, 400)}"
+        case EffectsFound():
+            return f"  ± {one_line(event.told(), 400)}"
         case ToolStarted():
             return f"  ● {one_line(event.name, 64)} {one_line(event.target, 100)}"
         case ToolResultAdded():

@@ -54,9 +54,14 @@ _TIGHTENS = frozenset(
         ("read_only_commands",),
         ("sandbox",),
         ("sandbox", "network"),
+        ("sandbox", "ignored_files"),
     }
 )
-_LOOSENS = {("read_only_commands",): "allow", ("sandbox", "network"): "open"}
+_LOOSENS = {
+    ("read_only_commands",): "allow",
+    ("sandbox", "network"): "open",
+    ("sandbox", "ignored_files"): "take",
+}
 """Values that never tighten."""
 _COMMAND_LINE = "the command line"
 
@@ -170,10 +175,12 @@ def _tighten(merged: Layer, given: Layer, project: Layer) -> Layer:
     merged["limits"] = {**merged.get("limits", {}), **lowered}
     held = project.get("sandbox", {})
     merged["network_given"] = "network" in given.get("sandbox", {})
-    if held and not merged["network_given"]:
-        others = checked(SandboxSettings, merged.get("sandbox", {}))
-        network = tighter(others.network, held["network"])
-        merged["sandbox"] = {**merged.get("sandbox", {}), "network": network}
+    sandbox = merged.get("sandbox", {})
+    network = checked(SandboxSettings, sandbox).network
+    if "network" in held and not merged["network_given"]:
+        network = tighter(network, held["network"])
+    if held:
+        merged["sandbox"] = {**sandbox, **held, "network": network}
     if "read_only_commands" in project:
         merged["read_only_commands"] = project["read_only_commands"]
     own, narrower = merged.get("tools"), project.get("tools")
@@ -182,8 +189,9 @@ def _tighten(merged: Layer, given: Layer, project: Layer) -> Layer:
     tightened: Layer = {
         key: project[key] for key in ("read_only_commands", "tools") if key in project
     }
-    if held and merged["sandbox"]["network"] == held["network"]:
-        tightened["sandbox"] = held
+    tightened["sandbox"] = {
+        key: value for key, value in held.items() if merged["sandbox"][key] == value
+    }
     return tightened | {"limits": lowered}
 
 
@@ -288,8 +296,8 @@ def _read_project(workspace: Path, check: _Check) -> Layer:
             continue
         raise ConfigError(
             f"{source.at(path)}{'.'.join(path)} cannot be set by a project, which may only tighten: rules.deny, "
-            'rules.ask, tools, sandbox.network, lower limits and read_only_commands = "ask"; nothing was run: remove '
-            "it or set it in your own file"
+            'rules.ask, tools, sandbox.network, sandbox.ignored_files = "ask", lower limits and '
+            'read_only_commands = "ask"; nothing was run: remove it or set it in your own file'
         )
     check(data, source)
     return data

@@ -169,6 +169,9 @@ class SandboxSettings(Section):
     approval: Literal["effects", "text"] = "effects"
     """`effects`: a command that nobody decided about is tried out, and what it would change is
     asked about. `text`: the command is asked about before it runs."""
+    ignored_files: Literal["take", "ask"] = "take"
+    """What is done about files that such a command changed and the ignore rules leave out; a
+    project may set `ask`."""
     lifetime: Literal["session", "command"] = "session"
     """`command`: every command gets a fresh container."""
     network: NetworkLevel = "ask"

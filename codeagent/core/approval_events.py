@@ -1,6 +1,7 @@
 """What the user is asked: about a call before it runs, from its plan to their answer; about hosts;
 and what the model wants to know."""
 
+from dataclasses import field
 from typing import ClassVar, Literal, Protocol
 
 from codeagent.core.cancel import CancelToken
@@ -69,17 +70,69 @@ class ApprovalResolved(BaseEvent):
 
 
 @record
+class ListedEffect:
+    """What a command did to one file, link or folder."""
+
+    json_form: ClassVar[JsonForm] = JsonForm(omitted=("source", "note", "added", "removed"))
+
+    path: str
+    what: Literal["added", "modified", "deleted", "renamed"]
+    source: str = ""
+    """Where a renamed file was."""
+    note: str = ""
+    """What a diff of lines does not show, such as `mode 644 → 755`."""
+    added: int | None = None
+    """Lines added; None if it is not text, or too much to compare."""
+    removed: int | None = None
+
+    def __str__(self) -> str:
+        """Return `M path`, `A path`, `D path` or `R old -> new`."""
+        sign = "R" if self.what == "renamed" else self.what[0].upper()
+        path = f"{self.source} -> {self.path}" if self.source else self.path
+        return f"{sign} {path}" + (f" ({self.note})" if self.note else "")
+
+
+@record
 class EffectsFound(BaseEvent):
     """What a command changed that was tried out; nothing of it is in the workspace yet."""
 
     type: Literal["effects.found"] = "effects.found"
     call_id: str
-    changed: tuple[str, ...]
-    """`A path`, `M path` or `D path`; the last one may say how many more there are."""
-    unasked: int = 0
-    """How many files it changed besides that the ignore rules leave out."""
+    changes: tuple[ListedEffect, ...]
+    ignored: dict[str, int] = field(default_factory=dict)
+    """How many files it changed that the ignore rules leave out, by the file or folder that they
+    name; they are taken with the rest."""
+    truncated: bool = False
+    """Whether it changed more than is listed."""
     left: tuple[str, ...] = ()
     """Paths that are never taken: protected ones, and those that somebody else changed."""
+    permission: Permission
+    """`auto`: taken. `deny`: thrown away. `prompt`: the user is asked."""
+    source: ApprovalSource
+    reason: str
+    """Why, as a phrase."""
+    rule: str = ""
+    """The rule that decided."""
+
+    def listed(self) -> list[str]:
+        """Return a phrase for each thing that it changed."""
+        more = ["and more"] if self.truncated else []
+        ignored = [f"{path} ({many:,} ignored)" for path, many in self.ignored.items()]
+        return [
+            *map(str, self.changes),
+            *ignored,
+            *(f"{path} (left out)" for path in self.left),
+            *more,
+        ]
+
+    def told(self) -> str:
+        """Return in one line what it changed, and what becomes of that."""
+        becomes = {
+            "auto": f"taken, {self.reason}",
+            "prompt": "asked about",
+            "deny": f"thrown away, {self.reason}",
+        }
+        return f"it changed {', '.join(self.listed())}: {becomes[self.permission]}"
 
 
 @record

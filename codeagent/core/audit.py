@@ -6,7 +6,13 @@ from collections.abc import Iterable, Sequence
 from dataclasses import field, replace
 from typing import Literal
 
-from codeagent.core.approval_events import ApprovalRequested, ApprovalResolved, HostDecided
+from codeagent.core.approval_events import (
+    ApprovalRequested,
+    ApprovalResolved,
+    EffectsFound,
+    HostDecided,
+    ListedEffect,
+)
 from codeagent.core.dataclass import dataclass, record
 from codeagent.core.display import QuestionBlock
 from codeagent.core.events import (
@@ -24,7 +30,7 @@ from codeagent.core.events import (
 from codeagent.core.messages import ErrorKind, Usage
 from codeagent.core.notes import SHELL
 from codeagent.core.notices import CallEdited, SummaryWritten
-from codeagent.core.policy import HOSTS, Answer, ApprovalSource
+from codeagent.core.policy import EFFECTS, HOSTS, Answer, ApprovalSource
 
 
 @dataclass(frozen=True)
@@ -51,6 +57,8 @@ class CallRecord:
     """The job it became."""
     answered: bool = False
     """It has its result."""
+    changes: tuple[ListedEffect, ...] = ()
+    """What it did to files, if it was tried out; who took that is a decision of its own."""
 
 
 def audit(events: Iterable[KnownEvent | UnknownEvent]) -> tuple[CallRecord, ...]:
@@ -73,6 +81,8 @@ def audit(events: Iterable[KnownEvent | UnknownEvent]) -> tuple[CallRecord, ...]
                 rows[event.call_id] = replace(known(event), tool=event.name, arguments=arguments)
             case ToolResultAdded():
                 rows[event.call_id] = _ended(known(event), event)
+            case EffectsFound() if event.call_id in rows:
+                rows[event.call_id] = replace(rows[event.call_id], changes=event.changes)
             case JobStarted() if event.call_id in rows:
                 rows[event.call_id] = replace(rows[event.call_id], job=event.job_id)
             case JobFinished() if event.call_id in rows:
@@ -178,6 +188,8 @@ def decisions(events: Sequence[KnownEvent | UnknownEvent]) -> tuple[LedgerRow, .
                 reading.answered(event)
             case HostDecided():
                 reading.reached(event)
+            case EffectsFound():
+                reading.found(event)
             case ToolResultAdded():
                 reading.ended(event)
             case _:
@@ -197,6 +209,8 @@ class _Call:
     """The row of the user's answer."""
     started: bool = False
     """Whether questions from now on are about what it did."""
+    tried: bool = False
+    """Whether what it changed was decided about."""
 
 
 class _Reading:
@@ -214,6 +228,7 @@ class _Reading:
         | ToolStarted
         | ApprovalRequested
         | ApprovalResolved
+        | EffectsFound
         | ToolResultAdded,
     ) -> _Call:
         return self._calls.setdefault((event.agent, event.call_id), _Call())
@@ -272,14 +287,27 @@ class _Reading:
     def reached(self, event: HostDecided) -> None:
         call = self._calls.get((event.agent, event.call_id), _Call())
         what = f"{event.host}\n({call.target})" if call.target else event.host
+        self._decided(event, HOSTS, event.host, what, allowed=event.allowed)
+
+    def found(self, event: EffectsFound) -> None:
+        call = self.call(event)
+        call.tried = True
+        if event.permission != "prompt":  # then the answer is the decision
+            what = f"{call.target}\n({', '.join(event.listed())})"
+            allowed = event.permission == "auto"
+            self._decided(event, EFFECTS, call.target, what, allowed=allowed)
+
+    def _decided(
+        self, event: HostDecided | EffectsFound, tool: str, target: str, what: str, *, allowed: bool
+    ) -> None:
         self.rows.append(
             LedgerRow(
                 at=event.ts,
                 call_id=event.call_id,
-                tool=HOSTS,
-                target=event.host,
+                tool=tool,
+                target=target,
                 what=what,
-                outcome="allowed" if event.allowed else "denied",
+                outcome="allowed" if allowed else "denied",
                 who=event.source,
                 rule=event.rule,
                 reason=event.reason,
@@ -288,7 +316,7 @@ class _Reading:
 
     def ended(self, event: ToolResultAdded) -> None:
         call = self.call(event)
-        kind = None if event.error is None else event.error.kind
+        kind = None if event.error is None or call.tried else event.error.kind
         refused = kind in ("denied", "skipped")
         if call.row is not None and not (
             kind == "denied" and self.rows[call.row].outcome == "allowed"
@@ -320,6 +348,8 @@ def _why(event: ToolResultAdded, call: _Call, refused: bool) -> str:
         return event.error.message
     if event.name == SHELL:
         return "the user's own command"
+    if call.tried or "changed" in event.details:
+        return "it was tried out first"
     if event.approval == "user":
         return "the same call was allowed for this session"
     return call.reason

@@ -15,7 +15,7 @@ class LayerEntry:
     device: int
     inode: int
     mode: int
-    """Permission bits, without set-id bits."""
+    """Permission bits, set-id bits among them."""
     size: int
     """Bytes of a file or of a link's target; 0 for anything else."""
     modified_ns: int
@@ -37,6 +37,12 @@ class LayerEntry:
             now.size,
             now.modified_ns,
         )
+
+    def is_untouched(self, now: "LayerEntry | None") -> bool:
+        """Whether `now` is this very file, and not even its mode or its names changed."""
+        if now is None or self.kind == "folder":
+            return self.is_still(now) and now is not None and self.mode == now.mode
+        return self == now
 
 
 @dataclass(frozen=True)

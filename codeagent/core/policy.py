@@ -286,6 +286,8 @@ class Policy:
     rules: tuple[Rule, ...] = ()
     ask_reads: bool = False
     """Whether to ask about commands that only read, too."""
+    ask_ignored: bool = False
+    """Whether to ask about files that a command changed and the ignore rules leave out, too."""
     network: NetworkLevel = "ask"
     heard: tuple[str, ...] = ()
     """Whose text the model has read so far, besides the user's and this machine's: see
@@ -345,11 +347,11 @@ class Policy:
     def trying(self, key: ApprovalKey, verdict: Verdict) -> Verdict:
         """Return the verdict for a call whose commands can be tried out.
 
-        Only what nobody decided about is tried out: no rule, and nothing about the call itself that
-        asks.
+        Only what nobody decided about is tried out: no rule, nothing about the call itself that
+        asks, and no user who wants to be asked even about commands that change nothing.
         """
         undecided = verdict.permission == "prompt" and verdict.reason == ALWAYS_ASKS
-        if not undecided or key.network or key.sensitive is not None:
+        if not undecided or self.ask_reads or key.network or key.sensitive is not None:
             return verdict
         return Verdict("auto", "auto", "it is tried out first", tried=True)
 

@@ -54,7 +54,9 @@ class CommandResult:
     notices: tuple[str, ...] = ()
     """What the sandbox did about the command's effects, such as moving a planted `.git` away."""
     denied: str = ""
-    """Why nothing was taken of what it changed, if nobody was there to take it."""
+    """Why nothing was taken of what it changed; empty if something was, or it changed nothing."""
+    changed: int | None = None
+    """How many files it changed if it was tried out; None if it was not, or nothing was taken."""
 
 
 @dataclass(frozen=True)
@@ -207,8 +209,14 @@ class Sandbox(RunsCommands, Protocol):
         """Why commands cannot be tried out, as a phrase; empty if they can. Known once
         `prepare_trials` has returned."""
 
+    @property
+    def tried_read_only(self) -> str:
+        """Why the workspace is read-only for a command that is tried out, as a phrase; empty if it
+        is not. Known when `untried` is."""
+
     async def prepare_trials(self) -> None:
-        """Find out whether commands can be tried out, once. Raises nothing."""
+        """Find out whether commands can be tried out, once, and wait until one can begin at once.
+        Raises nothing."""
 
     async def finish_landings(self) -> tuple[str, ...]:
         """Finish taking what commands of ended processes had changed in this workspace; return a

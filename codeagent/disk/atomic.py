@@ -293,14 +293,16 @@ def _keep_attributes(location: Location, fd: int, old: os.stat_result) -> None:
             ) from None
     old_fd = open_file(location.name, within=location.parent)
     try:
-        for attribute in _attributes(old_fd):
+        for attribute in content_attributes(old_fd):
             os.setxattr(fd, attribute, os.getxattr(old_fd, attribute))
     finally:
         os.close(old_fd)
     os.fchmod(fd, stat.S_IMODE(old.st_mode) & ~(stat.S_ISUID | stat.S_ISGID))
 
 
-def _attributes(fd: int) -> list[str]:
+def content_attributes(fd: int) -> list[str]:
+    """Return the names of the extended attributes that a file keeps when its content is replaced.
+    Raises OSError."""
     try:
         return [name for name in os.listxattr(fd) if name.startswith(("user.", "system.posix_acl"))]
     except OSError as error:

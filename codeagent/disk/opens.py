@@ -10,7 +10,8 @@ import errno
 import os
 import re
 import stat
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
+from contextlib import contextmanager, suppress
 from pathlib import Path
 
 Name = str | bytes | Path
@@ -93,6 +94,15 @@ def open_below(folder: int, parts: Iterable[str], *, listed: bool = False) -> in
     return found
 
 
+@contextmanager
+def closing_fd(fd: int) -> Iterator[int]:
+    """Close the descriptor after the block."""
+    try:
+        yield fd
+    finally:
+        os.close(fd)
+
+
 def create_file(name: Name, mode: int = 0o600, *, within: int | None = None) -> int:
     """Make a file and open it for writing; FileExistsError if anything has that name."""
     return os.open(name, os.O_WRONLY | os.O_CREAT | os.O_EXCL | _SAFE, mode, dir_fd=within)
@@ -129,16 +139,17 @@ def sync_file_system(fd: int) -> None:
 
     Raises OSError: ENOSYS if a failed write might go unreported.
     """
-    sync = getattr(_libc, "syncfs", None)
-    if sync is None or not _reports_failed_writes(fd):
+    if not syncs_at_once(fd):
         raise _error(errno.ENOSYS)
-    if sync(fd) != 0:
+    if _libc.syncfs(fd) != 0:
         raise _error(ctypes.get_errno())
 
 
-def _reports_failed_writes(fd: int) -> bool:
-    """Tell whether `syncfs` reports a failed write: since Linux 5.8, on file systems that have no
-    other one below."""
+def syncs_at_once(fd: int) -> bool:
+    """Tell whether there is a `syncfs` that reports a failed write: since Linux 5.8, on file systems
+    that have no other one below."""
+    if not hasattr(_libc, "syncfs"):
+        return False
     release = re.match(r"(\d+)\.(\d+)", os.uname().release)
     if release is None or (int(release[1]), int(release[2])) < _REPORTS_SINCE:
         return False
@@ -208,3 +219,50 @@ def remove_empty_folders(parent: int, name: str) -> None:
     finally:
         os.close(fd)
     os.rmdir(name, dir_fd=parent)
+
+
+def remove_tree(name: str, within: int) -> None:
+    """Remove what has this name, with all that is in it whatever its mode and however deep, as far
+    as that is possible; raises nothing."""
+    if _unlinked(name, within):
+        return
+    with suppress(OSError), _opened_up(name, within) as folder:
+        stuck = set[str]()
+        while names := {*os.listdir(folder)} - stuck:  # noqa: PTH208  # a descriptor, no path
+            stuck.update(inner for inner in names if not _removed_flat(inner, folder))
+    with suppress(OSError):
+        os.rmdir(name, dir_fd=within)
+
+
+def _removed_flat(name: str, within: int) -> bool:
+    """Remove what has this name after moving the folders in it out of it; return whether that was
+    possible."""
+    if _unlinked(name, within):
+        return True
+    with suppress(OSError):
+        with _opened_up(name, within) as folder:
+            for inner in os.listdir(folder):  # noqa: PTH208  # a descriptor, no path
+                if not _unlinked(inner, folder):
+                    with _opened_up(inner, folder):
+                        new = os.urandom(8).hex()
+                    os.rename(inner, new, src_dir_fd=folder, dst_dir_fd=within)
+        os.rmdir(name, dir_fd=within)
+        return True
+    return False
+
+
+def _unlinked(name: str, within: int) -> bool:
+    with suppress(OSError):
+        os.unlink(name, dir_fd=within)
+        return True
+    return False
+
+
+@contextmanager
+def _opened_up(name: str, within: int) -> Iterator[int]:
+    """Open a folder for listing and for changing what is in it, whatever its mode was."""
+    with closing_fd(open_folder(name, within=within, listed=False)) as fd:
+        with suppress(OSError):  # it belongs to somebody else
+            Path(f"/proc/self/fd/{fd}").chmod(0o700)
+        with closing_fd(open_folder(".", within=fd)) as listed:
+            yield listed

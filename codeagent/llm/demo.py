@@ -5,6 +5,7 @@ import re
 from collections.abc import Sequence
 from pathlib import Path
 
+from codeagent.core.lazy_regex import lazy_regex
 from codeagent.core.messages import Message, ToolMessage, text_of
 from codeagent.core.policy import SAID_NO
 from codeagent.llm.scripted import ScriptedModel, Turn, newest_input, newest_messages, parse_script
@@ -16,6 +17,8 @@ _OVER = Turn(
 )
 _HERE = Path(__file__).parent
 _AGAIN = "Let me pick up where I left off."
+_NO = lazy_regex(rf"(?m)^\[?{SAID_NO}(?:: (.*?))?(?:\. Nothing that it changed was taken.*)?$")
+"""What the model is told if the user denied a call, or threw away what its command changed."""
 
 
 def demo_files() -> dict[str, str]:
@@ -63,5 +66,5 @@ def _denial(messages: Sequence[Message]) -> str | None:
     """Return what the user said when denying one of the newest calls; None if none was denied."""
     results = (message for message in newest_messages(messages) if isinstance(message, ToolMessage))
     texts = (text_of(result.content) for result in results if result.is_error)
-    said = next((text for text in texts if text.startswith(SAID_NO)), None)
-    return None if said is None else said.removeprefix(SAID_NO).removeprefix(": ")
+    said = next(filter(None, map(_NO.search, texts)), None)
+    return None if said is None else said[1] or ""

@@ -359,7 +359,7 @@ class SessionContainer:
                 stale=self._stale,
                 why_root=self._why_root,
             )
-            container = await in_thread(work, Container.disconnect)
+            container = await in_thread(work, Container.discard)
         self._stale = None
         self._left = False
         self._guard.begin(container)
@@ -369,7 +369,7 @@ class SessionContainer:
             async with self._freeze_lock.activity():
                 target = self._target(container)
                 self.tested = await self_test(
-                    engine, target, root, container, read_only=spec.read_only, layer=container.layer
+                    engine, target, root, container, read_only=spec.read_only
                 )
         except BaseException as error:
             self._give_up(container)

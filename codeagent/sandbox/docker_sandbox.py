@@ -78,6 +78,8 @@ class DockerSandbox:
         self._trials: Trials | None = None
         self.untried = "it is not known yet whether a view of the workspace can be made"
         """See the port."""
+        self.tried_read_only = ""
+        """See the port."""
         self._unswept = False
         """Something that could plant has run since it was last seen that nothing was running."""
         self._found: tuple[str, ...] = ()
@@ -150,17 +152,24 @@ class DockerSandbox:
 
     async def try_out(self, command: Command, on_output: OnOutput) -> "TriedCommand":
         """See the port."""
-        return await self._views().run(command, on_output)
+        try:
+            return await self._views().run(command, on_output)
+        finally:
+            self._trim_soon(command)
 
     async def prepare_trials(self) -> None:
         """See the port."""
         self.untried = await self._views().impossible()
+        self.tried_read_only = self._views().read_only
+        await self._views().ready()
 
     def _views(self) -> "Trials":
         if self._trials is None:
             from codeagent.sandbox.trials import Trials  # not before the first trial
 
-            self._trials = Trials(self.spec, self._resources, self._make, self._default)
+            self._trials = Trials(
+                self.spec, self._resources, self._make, self._default, self._written
+            )
         return self._trials
 
     async def start_program(self, program: StdioProgram) -> RunningProgram:
@@ -354,9 +363,8 @@ class DockerSandbox:
         return self._egress, self._programs
 
     def _make(self, spec: SandboxSpec) -> SessionContainer:
-        return SessionContainer(
-            spec, self._resources, self._instance, self._freeze_lock, self._tell
-        )
+        def tell(text: str) -> None:
+            if spec.view is None:  # views are mostly made while nobody waits for them
+                self._on_progress(text)
 
-    def _tell(self, text: str) -> None:
-        self._on_progress(text)
+        return SessionContainer(spec, self._resources, self._instance, self._freeze_lock, tell)

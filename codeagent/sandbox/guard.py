@@ -38,6 +38,7 @@ from codeagent.sandbox.thaw import FrozenList
 from codeagent.sandbox.work_user import WorkUser
 
 if TYPE_CHECKING:
+    from codeagent.sandbox.image import ImageChoice  # brings what finds images
     from codeagent.sandbox.layers import Layer  # only for views
 
 _SETTLE_SECONDS = 10.0
@@ -83,6 +84,8 @@ class SessionResources:
         appeared while something might plant it is not among them."""
         self.may_plant: Callable[[], bool] = lambda: False
         """Whether something is running that could plant."""
+        self.image: ImageChoice | None = None
+        """The image of the last container that is not a view, which views have as well."""
         self.frozen = FrozenList(spec.state_dir)
         self.shut = False
         """From now on no container may be created."""
@@ -287,6 +290,15 @@ class Container:
 
     def disconnect(self) -> None:
         self.stdin.close()
+
+    def discard(self) -> None:
+        """End it before anything has run inside."""
+        self.disconnect()
+        if self.layer is not None:
+            from codeagent.sandbox.layers import remove_layer  # only for views
+
+            with suppress(OSError):  # the next start removes it
+                remove_layer(self.layer)
 
 
 class ContainerGuard:

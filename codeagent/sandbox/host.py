@@ -93,6 +93,8 @@ class HostSandbox:
         """See the port."""
         return "commands run on this machine"
 
+    tried_read_only = ""
+
     async def prepare_trials(self) -> None:
         """See the port."""
 

@@ -6,8 +6,8 @@
 import os
 import secrets
 import threading
-from collections.abc import Callable
-from contextlib import suppress
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -115,51 +115,64 @@ def _start(
 ) -> Container:
     """Make and start a container. Raises SandboxUnavailable, EngineError."""
     root, engine = resources.opened()
-    image = choose_image(engine, spec, on_progress)
-    layer = None
-    if spec.view is not None:
-        from codeagent.sandbox.layers import new_layer  # only for views
-
-        layer = new_layer(spec.state_dir, root)
-    contents = _contents(spec, resources, work, image, layer)
-    arguments = create_arguments(
-        ContainerSpec(
-            image=image.reference,
-            root=str(root.path),
-            uid=work.user.uid,
-            gid=work.user.gid,
-            binds=contents.binds,
-            path=contents.path,
-            variables=_variables(spec) + contents.cache.variables + work.user.variables,
-            seccomp_file=_filter_file(spec.state_dir) if podman else "",
-            user_namespace="keep-id" if podman and is_rootless(engine.socket_path) else "",
-            memory_bytes=spec.limits.memory_bytes,
-            tmp_bytes=spec.limits.tmp_bytes,
-            pids=spec.limits.pids,
-            cpus=spec.limits.cpus,
-            view=contents.mounted_view,
-        ),
-        labels(spec.session, instance, str(root.path)),
-    )
-    with resources.creating() as unwanted:
+    if spec.view is None or resources.image is None:
+        resources.image = choose_image(engine, spec, on_progress)
+    image = resources.image
+    with resources.creating() as unwanted, _layer(spec, root) as layer:
+        contents = _contents(spec, resources, work, image, layer)
+        arguments = create_arguments(
+            ContainerSpec(
+                image=image.reference,
+                root=str(root.path),
+                uid=work.user.uid,
+                gid=work.user.gid,
+                binds=contents.binds,
+                path=contents.path,
+                variables=_variables(spec) + contents.cache.variables + work.user.variables,
+                seccomp_file=_filter_file(spec.state_dir) if podman else "",
+                user_namespace="keep-id" if podman and is_rootless(engine.socket_path) else "",
+                memory_bytes=spec.limits.memory_bytes,
+                tmp_bytes=spec.limits.tmp_bytes,
+                pids=spec.limits.pids,
+                cpus=spec.limits.cpus,
+                view=contents.mounted_view,
+            ),
+            labels(spec.session, instance, str(root.path)),
+        )
         container_id, stdin = engine.run(arguments, unwanted)
-    outside = resources.repository
-    return Container(
-        container_id=container_id,
-        stdin=stdin,
-        processes=process_list(engine, container_id),
-        image=image.reference,
-        image_origin=image.origin,
-        protected=contents.protected,
-        secrets=contents.hidden,
-        mounts=outside.mounts + contents.cache.mounts,
-        told=(*outside.warnings, *filter(None, (spec.image.note, image.note))),
-        warnings=contents.warnings,
-        path=contents.path,
-        git_view=contents.view,
-        user=work.user,
-        layer=layer,
-    )
+        outside = resources.repository
+        return Container(
+            container_id=container_id,
+            stdin=stdin,
+            processes=process_list(engine, container_id),
+            image=image.reference,
+            image_origin=image.origin,
+            protected=contents.protected,
+            secrets=contents.hidden,
+            mounts=outside.mounts + contents.cache.mounts,
+            told=(*outside.warnings, *filter(None, (spec.image.note, image.note))),
+            warnings=contents.warnings,
+            path=contents.path,
+            git_view=contents.view,
+            user=work.user,
+            layer=layer,
+        )
+
+
+@contextmanager
+def _layer(spec: SandboxSpec, root: PinnedRoot) -> "Iterator[Layer | None]":
+    """Make the layer of a view, and remove it if the block fails; None if there is none."""
+    if spec.view is None or not spec.view.layered:
+        yield None
+        return
+    from codeagent.sandbox.layers import new_layer, remove_layer  # only for views
+
+    layer = new_layer(spec.state_dir, root)
+    try:
+        yield layer
+    except BaseException:
+        remove_layer(layer)
+        raise
 
 
 @dataclass(frozen=True)
@@ -222,16 +235,19 @@ def _contents(
         view=view,
         cache=cache,
         warnings=(*_warnings(hidden), *filter(None, (unviewed,)), *cache.warnings),
-        mounted_view=None if layer is None else _mounted_view(spec, root, layer, work),
+        mounted_view=_mounted_view(spec, root, layer, work),
     )
 
 
 def _mounted_view(
-    spec: SandboxSpec, root: PinnedRoot, layer: "Layer", work: WorkUserChoice
-) -> MountedView:
+    spec: SandboxSpec, root: PinnedRoot, layer: "Layer | None", work: WorkUserChoice
+) -> MountedView | None:
     """Return what a view consists of. Raises SandboxUnavailable if the engine cannot be given its
     folders."""
-    assert spec.view is not None
+    if spec.view is None:
+        return None
+    if layer is None:
+        return MountedView("", "", str(root.path), spec.view.container_id, spec.view.scratch)
     lower, own = (work.shown(path) for path in (str(root.path), str(layer.folder)))
     if odd := next((path for path in (lower, own) if not _PLAIN.fullmatch(path)), None):
         raise SandboxUnavailable(
@@ -337,7 +353,11 @@ def _binds(
         Bind(str(group), "/etc/group"),
         *(Bind(path, path, recursive=False) for path, _ in resources.repository.mounts),
         *spec.binds,
-        *(_workspace(root, spec.read_only) if spec.view is None else _mounted(root)),
+        *(
+            _mounted(root)
+            if spec.view is not None and spec.view.layered
+            else _workspace(root, spec.read_only)
+        ),
         *(Bind(found.path, found.path) for found in protected),
         *(Bind(str(empty), path) for path in sorted(found.path for found in hidden.masked)),
         *(() if spec.egress_folder is None else (Bind(str(spec.egress_folder), PROXY_FOLDER),)),

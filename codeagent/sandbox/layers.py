@@ -2,18 +2,16 @@
 
 import os
 import secrets
-import shutil
-import stat
 from collections.abc import Iterator
-from contextlib import contextmanager, suppress
+from contextlib import AbstractContextManager, contextmanager
 from pathlib import Path
 
-from codeagent.changes.layer_landing import LayerLanding
-from codeagent.changes.layers import closing_fd
+from codeagent.changes.layer_copy import make_like
+from codeagent.changes.layer_landing import LayerLanding, landing_begun
 from codeagent.core.dataclass import dataclass
 from codeagent.core.errors import SandboxUnavailable
 from codeagent.disk.locks import locked
-from codeagent.disk.opens import open_folder
+from codeagent.disk.opens import closing_fd, open_folder, remove_tree
 from codeagent.disk.private import make_private_folder
 from codeagent.sandbox.mounts import PinnedRoot
 from codeagent.sandbox.thaw import is_stray, owner
@@ -28,20 +26,26 @@ class Layer:
 
     folder: Path
 
-    @contextmanager
-    def upper(self) -> Iterator[int]:
+    def upper(self) -> AbstractContextManager[int]:
         """Open the folder with the changes for the block."""
-        fd = open_folder(self.folder / "upper")
-        try:
-            yield fd
-        finally:
-            os.close(fd)
+        return closing_fd(open_folder(self.folder / "upper"))
+
+    @contextmanager
+    def landing(self, root: int) -> Iterator[LayerLanding]:
+        """Be the only one that lands layers, for the block: two that take back the same file could
+        lose it. Raises OSError."""
+        with locked(self.folder.parent.with_name("landing.lock")):
+            yield LayerLanding(self.folder, root)
 
     def now(self) -> int:
-        """Return the present time by the file system's clock, in nanoseconds since the epoch."""
+        """Return the present by the file system's clock, in nanoseconds since the epoch: what
+        changed before has no later time, and what changes from now on has."""
         marker = self.folder / "began"
         marker.write_bytes(b"")
-        return marker.stat().st_ctime_ns
+        before = marker.stat().st_ctime_ns
+        while (now := marker.stat().st_ctime_ns) == before:
+            os.utime(marker)
+        return now - 1
 
 
 def new_layer(state_dir: Path, root: PinnedRoot) -> Layer:
@@ -50,10 +54,12 @@ def new_layer(state_dir: Path, root: PinnedRoot) -> Layer:
     folder = _layers(state_dir) / secrets.token_hex(8)
     upper = folder / "upper"
     try:
-        make_private_folder(folder)
-        (folder / _OWNER).write_text(owner(os.getpid()) or "", encoding="ascii")
+        with _listing(state_dir):
+            make_private_folder(folder)
+            (folder / _OWNER).write_text(owner(os.getpid()) or "unknown", encoding="ascii")
         upper.mkdir()
-        _make_like(upper, root)
+        with closing_fd(open_folder(upper)) as made, root.listed() as shown:
+            make_like(made, shown)
         # The kernel makes its folder in it as root, and the owner of this one has to remove that.
         (folder / "work").mkdir()
         (folder / "work").chmod(0o777)
@@ -65,27 +71,15 @@ def new_layer(state_dir: Path, root: PinnedRoot) -> Layer:
     return Layer(folder)
 
 
-def _make_like(upper: Path, root: PinnedRoot) -> None:
-    status = os.fstat(root.fd)
-    if os.geteuid() == 0:
-        os.chown(upper, status.st_uid, status.st_gid)
-    with root.listed() as fd:
-        for name in os.listxattr(fd):
-            with suppress(OSError):  # one that only the system may set
-                os.setxattr(upper, name, os.getxattr(fd, name))
-    upper.chmod(stat.S_IMODE(status.st_mode))
-
-
 def remove_layer(layer: Layer) -> None:
-    """Remove a layer whose container has ended; what belongs to the engine is moved aside, see
-    `spent`."""
-    for folder, names, _ in os.walk(layer.folder):
-        for name in names:
-            entry = Path(folder, name)
-            if not entry.is_symlink():
-                with suppress(OSError):  # the engine's
-                    entry.chmod(0o700)
-    shutil.rmtree(layer.folder, ignore_errors=True)
+    """Remove a layer whose container has ended, unless a landing of it has to be finished.
+
+    What belongs to the engine is moved aside, see `spent`. Raises OSError.
+    """
+    if landing_begun(layer.folder):
+        return
+    with closing_fd(open_folder(layer.folder.parent)) as layers:
+        remove_tree(layer.folder.name, layers)
     if layer.folder.exists():
         aside = spent(layer.folder.parent.parent.parent)
         make_private_folder(aside)
@@ -95,38 +89,44 @@ def remove_layer(layer: Layer) -> None:
 def finish_landings(state_dir: Path, root: Path) -> tuple[str, ...]:
     """Finish landings in this workspace that processes had begun which have ended, and remove what
     they left; return a line about each."""
-    said: list[str] = []
-    if not (left := _left(state_dir)):
-        return ()
-    with locked(_layers(state_dir).with_suffix(".lock")):
-        for layer in left:
-            said += _finished(layer, root)
-    return tuple(said)
+    with _listing(state_dir):
+        left = [
+            Layer(folder) for folder in sorted(_layers(state_dir).glob("*")) if _is_left(folder)
+        ]
+    return tuple(line for layer in left for line in _finished(layer, root))
 
 
 def _finished(layer: Layer, root: Path) -> list[str]:
+    said: list[str] = []
     try:
-        with layer.upper() as upper, closing_fd(open_folder(root)) as fd:
-            landing = LayerLanding(layer.folder, upper, fd)
-            said = [*(landing.finish() or ())]
-            elsewhere = landing.begun_elsewhere
-        if not elsewhere:
-            remove_layer(layer)
+        with closing_fd(open_folder(root)) as fd, layer.landing(fd) as landing:
+            said += landing.finish() or ()
+        remove_layer(layer)
     except FileNotFoundError:
-        return []  # another process has just done it
+        return said  # another process has just done it
     except OSError as error:
-        return [f"{layer.folder} could not be removed: {os.strerror(error.errno or 0)}"]
+        said.append(f"{layer.folder} could not be removed: {os.strerror(error.errno or 0)}")
     return said
 
 
-def _left(state_dir: Path) -> list[Layer]:
-    """Return the layers whose processes have ended."""
-    found = []
-    for folder in sorted(_layers(state_dir).glob("*")):
-        with suppress(OSError):
-            if is_stray((folder / _OWNER).read_text(encoding="ascii")):
-                found.append(Layer(folder))
-    return found
+def _is_left(folder: Path) -> bool:
+    """Whether the process that a layer belongs to has ended."""
+    try:
+        written = (folder / _OWNER).read_text(encoding="ascii")
+    except FileNotFoundError:
+        written = ""
+    except OSError:
+        return False
+    # Without one it was killed while it made or removed it.
+    return not written or is_stray(written)
+
+
+@contextmanager
+def _listing(state_dir: Path) -> Iterator[None]:
+    """Be the only one that makes layers or looks at whose they are, for the block. Raises
+    OSError."""
+    with locked(_layers(state_dir).with_suffix(".lock")):
+        yield
 
 
 def spent(state_dir: Path) -> Path:

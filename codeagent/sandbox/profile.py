@@ -81,7 +81,8 @@ class MountedView:
 
     lower: str
     layer: str
-    """The folder with `upper`, which gets the changes, and `work`, which is the kernel's."""
+    """The folder with `upper`, which gets the changes, and `work`, which is the kernel's; empty if
+    the folder is read-only, and mounted like any other."""
     target: str
     beside: str
     """Id of the container whose loopback is shared."""
@@ -153,7 +154,7 @@ def create_arguments(spec: ContainerSpec, labels: dict[str, str]) -> dict[str, A
             "Tmpfs": {**(_memory(spec) if spec.seccomp_file else {}), **devices},
             "Mounts": [
                 *(_mount(bind) for bind in spec.binds),
-                *([] if spec.view is None else [_overlay(spec.view, labels)]),
+                *([_overlay(spec.view, labels)] if spec.view and spec.view.layer else []),
                 *([] if spec.seccomp_file else _scratch(spec, labels)),
                 *terminals,
             ],

@@ -4,7 +4,6 @@ import os
 import secrets
 from collections import defaultdict
 from contextlib import nullcontext, suppress
-from typing import TYPE_CHECKING
 
 from codeagent.core.dataclass import dataclass
 from codeagent.core.errors import EngineError
@@ -17,9 +16,6 @@ from codeagent.sandbox.exec_stream import ExecTarget, run_script
 from codeagent.sandbox.guard import Container
 from codeagent.sandbox.mounts import PinnedRoot
 from codeagent.sandbox.work_user import WorkUser
-
-if TYPE_CHECKING:
-    from codeagent.sandbox.layers import Layer  # only for views
 
 _TEST_SECONDS = 15.0
 _OWNED = "files written inside are seen outside, with the workspace's owner"
@@ -46,19 +42,10 @@ class SelfTest:
 
 
 async def self_test(
-    engine: Engine,
-    target: ExecTarget,
-    root: PinnedRoot,
-    container: Container,
-    *,
-    read_only: bool,
-    layer: "Layer | None" = None,
+    engine: Engine, target: ExecTarget, root: PinnedRoot, container: Container, *, read_only: bool
 ) -> SelfTest:
-    """Run the self-test; `layer`: where a view of the workspace keeps what is written inside.
-
-    Raises EngineError if the container does not answer.
-    """
-    guarded = container.guarded
+    """Run the self-test. Raises EngineError if the container does not answer."""
+    guarded, layer = container.guarded, container.layer
     name = f"{CHECK}{secrets.token_hex(8)}"
     reply = f"{name}-reply"
     nonce = secrets.token_hex(16)

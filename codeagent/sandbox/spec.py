@@ -46,6 +46,8 @@ class View:
     """The session's container, whose loopback it shares."""
     scratch: tuple[str, str]
     """The volumes with that container's `/tmp` and home directory."""
+    layered: bool = True
+    """Whether there is a layer for changes; else the workspace is read-only."""
 
 
 WorkspaceAccess = Literal["writable", "read-only"] | View
@@ -94,4 +96,4 @@ class SandboxSpec:
 
     @property
     def read_only(self) -> bool:
-        return self.access == "read-only"
+        return self.access == "read-only" or (self.view is not None and not self.view.layered)

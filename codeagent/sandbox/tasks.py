@@ -65,12 +65,12 @@ async def in_thread(work: Callable[[], T], unwanted: Callable[[T], None] = lambd
 
 async def finish_left(state_dir: Path, root: Path) -> tuple[str, ...]:
     """Finish landings in the workspace that killed processes had begun, see
-    `layers.finish_landings`."""
+    `layers.finish_landings`; also if the caller is cancelled, as by a run that ends at once."""
     if not (state_dir / "sandbox" / "layers").exists():
         return ()
     from codeagent.sandbox.layers import finish_landings  # only if a command was tried out
 
-    return await in_thread(partial(finish_landings, state_dir, root))
+    return await run_to_end(in_thread(partial(finish_landings, state_dir, root)))
 
 
 @asynccontextmanager

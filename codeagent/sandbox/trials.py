@@ -4,51 +4,50 @@ import asyncio
 import secrets
 from collections.abc import Callable, Collection, Sequence
 from contextlib import suppress
-from dataclasses import replace
+from dataclasses import field, replace
 from functools import partial
+from pathlib import Path
 from typing import TypeVar
 
-from codeagent.changes.layer_landing import LayerLanding, plan
+from codeagent.changes.layer_landing import plan
 from codeagent.changes.layers import changes_of, effects_of, replace_content
 from codeagent.core.changes import Change
 from codeagent.core.checkpoints import Node
 from codeagent.core.dataclass import dataclass
-from codeagent.core.effects import Effect
-from codeagent.core.errors import EngineError, SandboxError, SandboxUnavailable
+from codeagent.core.effects import Effect, LayerEntry
+from codeagent.core.errors import SandboxError, SandboxUnavailable
 from codeagent.core.sandbox import CHECK, Command, CommandResult, OnOutput
 from codeagent.sandbox.container import SessionContainer
+from codeagent.sandbox.engine import labels
 from codeagent.sandbox.guard import SessionResources
-from codeagent.sandbox.layers import Layer, remove_layer
-from codeagent.sandbox.profile import HOME
+from codeagent.sandbox.layers import Layer, remove_layer, spent
+from codeagent.sandbox.profile import HOME, KEEPER, Bind, ContainerSpec, create_arguments
 from codeagent.sandbox.spec import SandboxSpec, View
-from codeagent.sandbox.tasks import in_thread, run_to_end
+from codeagent.sandbox.tasks import all_done, in_thread, run_to_end, started, within_disk
 
 T = TypeVar("T")
 _MOST_SHOWN = 200
 _MOST_BYTES = 8 << 20
 """How many files, and how much of them, are read to be shown."""
+_MOST_SPENT = 1000
+"""How many folders are removed at once."""
 
 
+@dataclass(frozen=True)
 class TriedCommand:
-    """Implements `codeagent.core.effects.Trial`."""
+    """Implements `codeagent.core.sandbox.Trial`."""
 
-    def __init__(
-        self, result: CommandResult, layer: Layer, resources: SessionResources, began_ns: int
-    ) -> None:
-        self._result = result
-        self._layer = layer
-        self._resources = resources
-        self._began_ns = began_ns
-
-    @property
-    def result(self) -> CommandResult:
-        return self._result
-
-    @property
-    def began_ns(self) -> int:
-        return self._began_ns
+    result: CommandResult
+    began_ns: int
+    layer: Layer | None
+    """None: the workspace was read-only for it."""
+    resources: SessionResources
+    replaced: dict[str, LayerEntry] = field(default_factory=dict)
+    """The files that got another content than the command's, by path."""
 
     async def effects(self) -> tuple[Effect, ...]:
+        if self.layer is None:
+            return ()
         return await self._with_folders(lambda upper, root: tuple(effects_of(upper, root)))
 
     async def changes(self, effects: Sequence[Effect]) -> tuple[Change[Node], ...]:
@@ -61,25 +60,34 @@ class TriedCommand:
     async def replace(self, change: Change[Node]) -> None:
         assert change.after is not None
         data = change.after.data
-        await self._with_folders(lambda upper, root: replace_content(upper, change.path, data))
-
-    async def land(self, effects: Sequence[Effect], left: Collection[str] = ()) -> None:
-        steps = plan(effects, left)
-        await run_to_end(
-            self._with_folders(
-                lambda upper, root: LayerLanding(self._layer.folder, upper, root).land(steps)
-            )
+        self.replaced[change.path] = await self._with_folders(
+            lambda upper, root: replace_content(upper, change.path, data)
         )
 
+    async def land(self, effects: Sequence[Effect], left: Collection[str] = ()) -> None:
+        layer, given = self.layer, self.replaced
+        assert layer is not None
+        steps = plan(
+            [replace(each, after=given.get(each.path, each.after)) for each in effects], left
+        )
+
+        def land(_: int, root: int) -> None:
+            with layer.landing(root) as landing:
+                landing.land(steps)
+
+        await run_to_end(self._with_folders(land))
+
     async def close(self) -> None:
-        await in_thread(partial(remove_layer, self._layer))
+        if self.layer is not None:
+            await in_thread(partial(remove_layer, self.layer))
 
     async def _with_folders(self, work: Callable[[int, int], T]) -> T:
         """Do the work in a thread, with the layer's folder and the workspace's open."""
 
         def opened() -> T:
-            pinned, _ = self._resources.opened()
-            with self._layer.upper() as upper, pinned.listed() as root:
+            assert self.layer is not None
+            pinned, _ = self.resources.opened()
+            with self.layer.upper() as upper, pinned.listed() as root:
                 return work(upper, root)
 
         return await in_thread(opened)
@@ -104,49 +112,69 @@ class Trials:
         resources: SessionResources,
         make: Callable[[SandboxSpec], SessionContainer],
         session: SessionContainer,
+        written: Sequence[Path],
     ) -> None:
-        """`session`: the container whose loopback and scratch a view shares."""
+        """`session`: the container whose loopback and scratch a view shares; `written`: the folders
+        that commands may fill."""
         self._spec = spec
         self._resources = resources
         self._make = make
         self._session = session
+        self._written = (spec.state_dir, *written)
         self._next: asyncio.Task[_Prepared] | None = None
-        self._why_not: str | None = None
+        self._used: list[_Prepared] = []
+        """Those in which a command runs."""
+        self._testing: asyncio.Task[str] | None = None
+        self.read_only = ""
+        """See `Sandbox.tried_read_only`."""
+        self._cleaning: asyncio.Task[None] | None = None
 
     async def impossible(self) -> str:
         """Return why no command can be tried out, as a phrase; empty if they can. Tests it the
         first time."""
-        if self._why_not is None:
-            try:
-                self._why_not = await self._tested()
-            except SandboxError as error:
-                self._why_not = str(error)
-        return self._why_not
+        if self._testing is None:
+            self._testing = started(self._tested())
+        return await asyncio.shield(self._testing)
+
+    async def ready(self) -> None:
+        """Wait until a command can begin at once, if one can be tried out. Raises nothing."""
+        if self._next is not None:
+            await asyncio.wait({self._next})
 
     async def run(self, command: Command, on_output: OnOutput) -> TriedCommand:
         """Run a command as `Sandbox.run` does, in a view. Raises as that does."""
         prepared = await self._take()
-        began_ns = prepared.container.layers[-1].now()
+        layers = prepared.container.layers
+        self._used.append(prepared)
         try:
-            result = await prepared.container.run(command, on_output)
+            began_ns = layers[-1].now() if layers else 0
+            result = await within_disk(prepared.container.run(command, on_output), *self._written)
         except BaseException:
             await run_to_end(self._drop(prepared))
             raise
+        finally:
+            self._used.remove(prepared)
         await run_to_end(prepared.container.close())
-        self.prepare()
-        *given_up, layer = prepared.container.layers
-        for each in given_up:
-            await in_thread(partial(remove_layer, each))
-        return TriedCommand(result, layer, self._resources, began_ns)
+        self._prepare()
+        for given_up in layers[:-1]:
+            await in_thread(partial(remove_layer, given_up))
+        layer = layers[-1] if layers else None
+        return TriedCommand(result, began_ns, layer, self._resources)
 
-    def prepare(self) -> None:
+    def _prepare(self) -> None:
         """Make the next container, beside whatever happens meanwhile."""
         if self._next is None and not self._resources.shut:
-            self._next = asyncio.create_task(self._prepared())
-            self._next.add_done_callback(lambda task: task.cancelled() or task.exception())
+            self._next = started(self._prepared())
 
     async def close(self) -> None:
         """Close; the session's resources are shut before, and closed after this."""
+        if self._testing is not None:
+            self._testing.cancel()
+            await asyncio.wait({self._testing})
+        await all_done(*(prepared.container.close() for prepared in self._used))
+        await self._drop_next()
+
+    async def _drop_next(self) -> None:
         following = self._next
         self._next = None
         if following is None:
@@ -156,7 +184,7 @@ class Trials:
             await self._drop(await following)
 
     async def _take(self) -> _Prepared:
-        self.prepare()
+        self._prepare()
         following = self._next
         if following is None:
             raise SandboxUnavailable("the sandbox is closed", "start codeagent again")
@@ -173,8 +201,13 @@ class Trials:
         beside = await self._session.id()
         engine = self._resources.opened()[1]
         volumes = await in_thread(partial(engine.volumes_of, beside))
-        view = View(beside, (volumes["/tmp"], volumes[HOME]))
-        prepared = _Prepared(self._make(replace(self._spec, access=view)), beside)
+        if not volumes.keys() >= {"/tmp", HOME}:
+            raise SandboxUnavailable(
+                "this engine cannot share /tmp between containers", "use Docker"
+            )
+        view = View(beside, (volumes["/tmp"], volumes[HOME]), layered=not self.read_only)
+        spec = replace(self._spec, access=view, per_command=False)
+        prepared = _Prepared(self._make(spec), beside)
         try:
             await prepared.container.start()
         except BaseException:
@@ -183,12 +216,26 @@ class Trials:
         return prepared
 
     async def _tested(self) -> str:
+        """Find out what a view can be; return what was wrong with each, empty if one can be
+        used."""
+        if not (why := await self._layered()):
+            self._cleaning = started(in_thread(partial(remove_spent, self._spec, self._resources)))
+            return ""
+        await self._drop_next()
+        self.read_only = why
+        try:
+            result = (await self.run(Command("true", ""), _ignore)).result
+        except (OSError, SandboxError):
+            return why
+        return "" if result.exit_code == 0 else why
+
+    async def _layered(self) -> str:
         """Try out a command that makes a file; return what was wrong, empty if nothing was."""
         name = f"{CHECK}{secrets.token_hex(8)}"
-
-        async def ignore(stream: object, data: bytes) -> None: ...
-
-        trial = await self.run(Command(f"echo > {name}", ""), ignore)
+        try:
+            trial = await self.run(Command(f"echo > {name}", ""), _ignore)
+        except (OSError, SandboxError) as error:
+            return str(error)
         try:
             effects = await trial.effects()
             found = [effect.path for effect in effects if effect.after is not None]
@@ -198,7 +245,7 @@ class Trials:
             if root.find(name) is not None:
                 return "what is written in a view changes the workspace"
             return ""
-        except (OSError, EngineError) as error:
+        except (OSError, SandboxError) as error:
             return f"what is written in a view cannot be read: {error}"
         finally:
             await trial.close()
@@ -207,3 +254,35 @@ class Trials:
         await prepared.container.close()
         for layer in prepared.container.layers:
             await in_thread(partial(remove_layer, layer))
+
+
+async def _ignore(stream: object, data: bytes) -> None: ...
+
+
+def remove_spent(spec: SandboxSpec, resources: SessionResources) -> None:
+    """Remove what is left of layers and belongs to the engine, in a container that sees nothing
+    else. Blocks; raises SandboxError."""
+    folder = spent(spec.state_dir)
+    names = [*folder.glob("*")][:_MOST_SPENT]
+    if not names or (image := resources.image) is None:
+        return
+    _, engine = resources.opened()
+    own = ContainerSpec(
+        image=image.reference,
+        root="/",
+        uid=KEEPER,
+        gid=KEEPER,
+        binds=(*image.binds, Bind(str(folder), str(folder), read_only=False)),
+        path=image.path,
+        memory_bytes=spec.limits.memory_bytes,
+        tmp_bytes=spec.limits.tmp_bytes,
+        pids=spec.limits.pids,
+        cpus=spec.limits.cpus,
+    )
+    arguments = create_arguments(own, labels(spec.session, "spent-layers", str(spec.root)))
+    arguments |= {"User": "0:0", "Cmd": ["rm", "-rf", *map(str, names)]}
+    arguments["HostConfig"]["CapAdd"] = ["DAC_OVERRIDE"]
+    with resources.creating() as unwanted:
+        container_id, stdin = engine.run(arguments, unwanted)
+    stdin.close()
+    engine.call("POST", f"/containers/{container_id}/wait", fine=(404,))

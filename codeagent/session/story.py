@@ -6,7 +6,7 @@ import json
 from collections.abc import Callable, Iterable, Iterator
 from itertools import groupby
 
-from codeagent.core.approval_events import ApprovalResolved
+from codeagent.core.approval_events import ApprovalResolved, EffectsFound
 from codeagent.core.compaction import ContextCompacted, compacted_words
 from codeagent.core.dataclass import dataclass
 from codeagent.core.display import (
@@ -264,6 +264,8 @@ def _remark(event: KnownEvent | UnknownEvent, clean: Clean) -> Iterator[Aside]:
             )
         case ApprovalResolved(source="user") if event.reason:
             yield Aside(clean(f"{event.answer}: {event.reason}"))
+        case EffectsFound():
+            yield Aside(clean(event.told()))
         case CheckpointRestored():
             back = " and the conversation" if event.conversation else ""
             yield Aside(

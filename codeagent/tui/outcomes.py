@@ -70,7 +70,7 @@ def note_of(result: ToolResultAdded) -> str:
     details = result.details
     exit_code = details.get("exit_code")
     if isinstance(exit_code, int) and (exit_code != 0 or not result.is_error):
-        return f"exit {exit_code}"
+        return f"exit {exit_code}{_changed(details.get('changed'))}"
     if result.is_error:
         return ""
     match result.name, details.get("matches"), details.get("files"):
@@ -83,6 +83,17 @@ def note_of(result: ToolResultAdded) -> str:
             return f"{counted(matches, 'match', 'matches')} in {counted(files, 'file')}"
         case "list", _, int(files):
             return counted(files, "file")
+        case _:
+            return ""
+
+
+def _changed(files: object) -> str:
+    """Return how many files a command changed that was tried out; empty if it was not."""
+    match files:
+        case 0:
+            return " · ✓ changed nothing"
+        case int():
+            return f" · changed {counted(files, 'file')}"
         case _:
             return ""
 

@@ -111,7 +111,12 @@ def test_with_an_engine_the_sandbox_is_tried_and_everything_is_usable(product: P
         found["image"][0] == found["sandbox"][0] == found["self-test"][0] == "ok"
         or found["sandbox"][0] == "note"
     )
-    assert "network none" in product.call("doctor").out
+    assert found["trials"] == ("ok", "views of the workspace (overlay)")
+    config = product.home / "config/codeagent/config.toml"
+    config.parent.mkdir(parents=True)
+    config.write_text('[sandbox]\napproval = "text"\n')
+    said = product.call("doctor").out
+    assert "network none" in said and "trials      by text: approval under [sandbox]" in said
 
 
 @pytest.mark.docker

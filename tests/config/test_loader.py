@@ -245,6 +245,17 @@ def test_settings_are_written_as_they_would_be_written_by_hand(place: Folders) -
     assert checked(FileSettings, {"rules": rules}).rules.ask[0].matches == ("xy",)
 
 
+def test_a_project_may_have_ignored_files_asked_about_and_not_taken(place: Folders) -> None:
+    place.user_file.write_text('[sandbox]\nignored_files = "take"\nnetwork = "open"\n')
+    place.project_file.write_text('[sandbox]\nignored_files = "ask"\n')
+    settings = place.load()
+    assert (settings.sandbox.ignored_files, settings.sandbox.network) == ("ask", "open")
+    assert settings.origins["sandbox.ignored_files"] == ".codeagent/config.toml"
+    place.project_file.write_text('[sandbox]\nignored_files = "take"\n')
+    with pytest.raises(ConfigError, match=r":2: sandbox.ignored_files cannot be set by a project"):
+        place.load()
+
+
 def test_a_project_lowers_limits_and_never_raises_them(place: Folders) -> None:
     place.user_file.write_text("[limits]\nmax_turns = 30\nbudget = 2.5\n")
     place.project_file.write_text(

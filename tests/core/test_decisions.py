@@ -4,8 +4,14 @@ from typing import Any
 
 from hypothesis import given
 
-from codeagent.core.approval_events import ApprovalRequested, ApprovalResolved, PlannedCall
-from codeagent.core.audit import LedgerRow, decisions
+from codeagent.core.approval_events import (
+    ApprovalRequested,
+    ApprovalResolved,
+    EffectsFound,
+    ListedEffect,
+    PlannedCall,
+)
+from codeagent.core.audit import LedgerRow, audit, decisions
 from codeagent.core.display import QuestionBlock
 from codeagent.core.events import (
     BatchPlanned,
@@ -364,3 +370,41 @@ def test_every_log_has_its_decisions_in_order_of_time(events: list[KnownEvent]) 
         if isinstance(event, ToolResultAdded) and event.approval is not None
     ]
     assert set(decided) <= {row.call_id for row in rows}
+
+
+@for_each(
+    ("permission", "decided"),
+    [
+        ("auto", [("effects", "allowed", "rule", "effects(src/**)")]),
+        ("deny", [("effects", "denied", "rule", "effects(src/**)")]),
+        ("prompt", [("effects", "denied", "user", "")]),
+    ],
+)
+def test_who_took_what_a_command_changed_is_a_decision_and_the_command_itself_ran(
+    permission: Any, decided: list[tuple[str, ...]]
+) -> None:
+    log = Log().call("bash", '{"command": "make"}', target="make").run()
+    change = ListedEffect(path="src/a", what="modified", added=1, removed=2)
+    log.add(
+        EffectsFound,
+        call_id="c1",
+        changes=(change,),
+        ignored={"build/": 3},
+        permission=permission,
+        source="auto" if permission == "prompt" else "rule",
+        reason="as the rule says",
+        rule="" if permission == "prompt" else "effects(src/**)",
+    )
+    if permission == "prompt":
+        log.ask("effects", target="`make` changed 1 file +1 −2").answer("deny")
+    denied = permission != "auto"
+    log.end(approval="auto", error=("denied", "no") if denied else None)
+    rows = decisions(log.events)
+    assert [(row.tool, row.outcome, row.who, row.rule) for row in rows] == [
+        *decided,
+        ("bash", "allowed", "auto", ""),
+    ]
+    (call,) = audit(log.events)
+    assert call.changes == (change,)
+    if permission != "prompt":
+        assert rows[0].what == "as run\n(M src/a, build/ (3 ignored))"

@@ -68,6 +68,28 @@ def test_a_part_that_only_reads_needs_no_rule_beside_one_that_has_it() -> None:
 
 
 @for_each(
+    ("policy", "key", "tried"),
+    [
+        (Policy("ask"), key("make"), True),
+        (Policy("accept-edits"), key("make"), True),
+        (Policy("auto"), key("make"), False),
+        (Policy("ask", ask_reads=True), key("make"), False),
+        (Policy("ask", ask_reads=True), ApprovalKey("command", ("ls",), reads="freely"), False),
+        (Policy("ask", (Rule.parse("bash(make)", "auto"),)), key("make"), False),
+        (Policy("ask", (Rule.parse("bash(make)", "prompt"),)), key("make"), False),
+        (Policy("ask", (Rule.parse("bash(make)", "deny"),)), key("make"), False),
+        (Policy("ask"), key("make", sensitive="it may run on your machine"), False),
+        (Policy("ask"), ApprovalKey("command", ("curl",), network=True), False),
+    ],
+)
+def test_a_command_is_tried_out_if_nobody_decided_about_it(
+    policy: Policy, key: ApprovalKey, *, tried: bool
+) -> None:
+    verdict = policy.check("bash", key, "prompt", "anything")
+    assert policy.trying(key, verdict).tried is tried
+
+
+@for_each(
     ("rule", "permission"),
     [("write", "prompt"), ("write(**)", "prompt"), ("write(src/conftest.py)", "auto")],
 )

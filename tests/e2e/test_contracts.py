@@ -8,6 +8,9 @@ from pathlib import Path
 import pytest
 
 from tests.e2e.product import Product, Turn, bash, calls, of, read, results, running, say, text_of
+from tests.e2e.screens import ask, open_screen
+from tests.e2e.test_screen_tour import EFFECTS, answer
+from tests.fakes import put
 
 THREE = calls(read("a.txt"), read("b.txt"), read("c.txt"))
 
@@ -179,6 +182,7 @@ def test_f10_an_abort_in_mid_command_leaves_nothing_running(product: Product) ->
 
 @pytest.mark.docker
 def test_f13_a_compound_command_runs_only_where_every_part_is_allowed(product: Product) -> None:
+    put(product.home, "config/codeagent/config.toml", '[sandbox]\napproval = "text"\n')
     model = product.script(calls(bash("git status; touch PWNED")), say("No."))
     done = product.run_in_container(model, "--allow", "bash(git status*)", "--output", "jsonl")
     [result] = results(done.events)
@@ -311,8 +315,9 @@ def test_the_demo_reads_searches_fails_edits_and_passes_and_the_repository_is_fi
     ]
     assert {("read", None), ("search", None), ("edit", None)} <= set(ran)
     commands = [result for result in results(done.events) if result["name"] == "bash"]
-    assert [result["is_error"] for result in commands] == [True, False]
+    assert [result["is_error"] for result in commands] == [True, False, False]
     assert all(result["sandbox"] == "docker" for result in commands)
+    assert [event["name"] for event in of(done.events, "approval.requested")] == ["edit", "effects"]
     repository = Path(of(done.events, "run.started")[0]["workspace"])
     fixed = product.call_in(repository, "python3", "-m", "unittest")
     assert fixed.code == 0, fixed.err
@@ -325,6 +330,83 @@ def test_the_demo_does_not_pretend_where_there_is_no_sandbox(product: Product) -
     assert (done.code, done.out) == (1, "")
     assert "no sandbox, so bash is disabled: " in done.err
     assert done.err.splitlines()[-1].startswith("codeagent: nothing was run: it needs a sandbox")
+
+
+@pytest.mark.docker
+def test_f40_what_a_command_did_is_denied_with_a_list_and_leaves_no_trace(product: Product) -> None:
+    f = product.workspace / "f"
+    f.write_text("a\n")
+    before = _bytes_and_inode(f)
+    with open_screen(
+        product,
+        "--model",
+        product.script(calls(bash("sed -i s/a/b/ f; echo done; exit 3")), say("Not taken.")),
+        sandbox="docker",
+    ) as screen:
+        ask(screen)
+        answer(screen, "n", EFFECTS)
+        screen.wait_for("Not taken.")
+        screen.send("ctrl+d")
+        assert screen.exit_code() == 0
+    assert _bytes_and_inode(f) == before
+    log = product.log()
+    [result] = results(log)
+    assert (result["error"]["kind"], result["executed"]) == ("denied", True)
+    assert [part in text_of(result) for part in ("done", "exit code 3", "M f")] == [True] * 3
+    [asked] = of(log, "approval.requested")
+    [found] = of(log, "effects.found")
+    assert asked["call_id"] == found["call_id"] == result["call_id"]
+
+
+def _bytes_and_inode(path: Path) -> tuple[object, ...]:
+    found = path.stat()
+    return path.read_bytes(), found.st_mode, found.st_ino, found.st_mtime_ns, found.st_ctime_ns
+
+
+@pytest.mark.docker
+@pytest.mark.parametrize(
+    ("arguments", "command", "code", "kind"),
+    [
+        ((), "git status; touch src/PWNED", 4, "denied"),
+        (("--allow", "bash(git status*)"), "git status; touch src/PWNED", 4, "denied"),
+        (("--allow", "effects(lib/**)"), "touch lib/x src/PWNED", 4, "denied"),
+        (("--allow", "effects(src/**)"), "git status; touch src/x", 0, None),
+        (("--yes",), "git status; touch src/x", 0, None),
+        (("--mode", "plan"), "touch src/PWNED", 0, None),
+        ((), "python3 -c 'print(1)' > /tmp/x; cat /tmp/x", 0, None),
+    ],
+)
+def test_f40_without_a_user_effects_are_thrown_away_unless_a_rule_takes_them(
+    product: Product, arguments: tuple[str, ...], command: str, code: int, kind: str | None
+) -> None:
+    for folder in ("src", "lib"):
+        put(product.workspace, f"{folder}/kept", "")
+    model = product.script(calls(bash(command)), say("Ready."))
+    done = product.run_in_container(model, *arguments, "--output", "jsonl")
+    [result] = results(done.events)
+    assert (done.code, result["error"] and result["error"]["kind"]) == (code, kind), done.err
+    assert result["executed"] is True
+    there = {str(each.relative_to(product.workspace)) for each in product.workspace.glob("*/*")}
+    assert there - {"src/kept", "lib/kept"} == ({"src/x"} if "src/x" in command else set())
+    if "PWNED" in command:
+        assert "A src/PWNED" in text_of(result)
+
+
+@pytest.mark.docker
+def test_f40_with_a_yes_to_everything_a_command_runs_where_its_changes_stay(
+    product: Product,
+) -> None:
+    model = product.script(calls(bash("touch came; sleep 613")), say("Ready."))
+    arguments = ("--yes", "--timeout-per-call", "1", "--output", "jsonl")
+    done = product.run_in_container(model, *arguments)
+    assert results(done.events)[0]["error"]["kind"] == "timeout"
+    assert (product.workspace / "came").exists()
+
+
+def test_f44_the_kernel_alone_plays_the_demo(product: Product) -> None:
+    done = product.call("--safe", "demo", "--headless", "--sandbox", "off")
+    assert done.code == 0, done.err
+    assert "done" in done.err
 
 
 def test_f34_without_a_user_a_question_is_denied_and_the_run_goes_on(product: Product) -> None:

@@ -50,7 +50,7 @@ async def fix(product: Product, model: str, server: FakeProvider) -> list[Event]
         for result in results(events)
         if result["name"] == "bash"
     ]
-    assert commands == [(True, "docker"), (False, "docker")]
+    assert commands == [(True, "docker"), (False, "docker"), (False, "docker")]
     return events
 
 

@@ -7,7 +7,7 @@ import pytest
 
 from tests.e2e.product import Product, Turn, of, results
 from tests.e2e.screens import READY, open_screen
-from tests.e2e.test_screen_tour import SIZES, answer
+from tests.e2e.test_screen_tour import EFFECTS, SIZES, answer
 from tests.effort import part
 
 pytestmark = pytest.mark.docker
@@ -45,7 +45,7 @@ def test_one_of_three_is_skipped_another_edited_and_all_of_it_taken_back(
         screen.send("enter")
         screen.wait_for("edited")
         screen.send("c")
-        answer(screen, "y", "$ echo right")
+        answer(screen, "y", EFFECTS)
         answer(screen, "y", "third.txt")
         screen.wait_for("I see what you did.")
         screen.wait_for(READY)

@@ -12,7 +12,7 @@ import pytest
 
 from tests.e2e.product import Done, Product, bash, calls, of, results, say, text_of
 from tests.e2e.screens import READY, ask, open_screen
-from tests.e2e.test_screen_tour import answer
+from tests.e2e.test_screen_tour import EFFECTS, answer
 
 LATER = (
     bash("touch later.txt"),
@@ -134,15 +134,25 @@ def test_the_printed_line_continues_a_session_whose_folder_was_renamed(product: 
 
 
 @pytest.mark.docker
+@pytest.mark.parametrize(
+    ("approval", "written", "left"),
+    [
+        ("text", "work/beat.txt", [*FILES[:2], "beat.txt", FILES[2]]),
+        ("effects", "home/state/codeagent/sandbox/layers/*/upper/beat.txt", FILES),
+    ],
+)
 def test_a_command_in_the_container_writes_nothing_into_a_workspace_that_was_renamed(
-    product: Product,
+    product: Product, approval: str, written: str, left: list[str]
 ) -> None:
     """The container still sees the folder, wherever it is now."""
+    config = product.home / "config/codeagent/config.toml"
+    config.parent.mkdir(parents=True)
+    config.write_text(f'[sandbox]\napproval = "{approval}"\n')
     writing = bash("while :; do date > beat.txt; sleep 0.05; done")
     model = product.script(calls(writing, bash("touch later.txt")), say("never said"))
     process = product.start("run", "go", "--model", model, "--yes", "--strategy", "sequential")
     product.wait_for(
-        lambda log: bool(of(log, "tool.started")) and (product.workspace / "beat.txt").exists()
+        lambda log: bool(of(log, "tool.started")) and any(product.home.parent.glob(written))
     )
     moved = product.workspace.rename(product.workspace.with_name("work-moved"))
     out, err = process.communicate(timeout=60)
@@ -151,9 +161,32 @@ def test_a_command_in_the_container_writes_nothing_into_a_workspace_that_was_ren
         "cancelled",
         "cancelled",
     ]
-    assert names(moved) == [*FILES[:2], "beat.txt", FILES[2]]
-    (moved / "beat.txt").unlink()
+    assert all("work was moved to " in text_of(result) for result in results(product.log()))
+    assert names(moved) == left
+    (moved / "beat.txt").unlink(missing_ok=True)
     assert not (moved / "beat.txt").exists(), "nobody writes it again"
+    assert not any(product.home.parent.glob(written))
+
+
+@pytest.mark.docker
+def test_nothing_lands_in_a_workspace_that_was_renamed_while_its_effects_were_asked_about(
+    product: Product,
+) -> None:
+    model = product.script(calls(bash("echo x > new.txt")), say("never said"))
+    with open_screen(product, "--model", model, sandbox="docker", size=(80, 24)) as screen:
+        ask(screen)
+        screen.wait_for(EFFECTS)
+        moved = product.workspace.rename(product.workspace.with_name("elsewhere"))
+        screen.wait_for("the session is kept")
+        screen.wait_for(READY)
+        assert EFFECTS not in screen.text()
+        screen.send("ctrl+d")
+        assert screen.exit_code() == 0
+    assert "new.txt" not in names(moved)
+    [result] = results(product.log())
+    assert result["error"]["kind"] == "cancelled"
+    assert "work was moved to " in text_of(result)
+    assert not [*product.home.glob("state/codeagent/sandbox/layers/*/upper/*")]
 
 
 def test_the_screen_stays_usable_without_its_folder_and_works_again_with_it(

@@ -29,6 +29,8 @@ TURNS: tuple[Turn, ...] = (
     say(END),
 )
 WORDS = ("before", "after", "again")
+ACKNOWLEDGED = {"message.added", "tool.started", "tool.result", "tool.finished", "run.finished"}
+"""The types of events that are in the log once they were told."""
 _LINE = "one line and another\n" * 500
 _CALL = re.compile(r"^(\d+) +(\w+)\((.*)", re.MULTILINE)
 
@@ -146,12 +148,11 @@ def _unrecorded(product: Product, done: Done) -> list[str]:
         if sum("echo > ran" in repr(event) for event in begun) >= ran
         else ["a command ran without a record"]
     )
-    kinds = {"message.added", "tool.started", "tool.result", "tool.finished", "run.finished"}
     there = {(event.type, event.seq) for event in logged}
     for line in done.out.split("\n")[:-1]:
         event = json.loads(line)
         if (
-            event["type"] in kinds
+            event["type"] in ACKNOWLEDGED
             and (event["type"], event["seq"]) not in there
             and "session log" not in done.err
         ):

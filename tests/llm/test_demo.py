@@ -15,6 +15,7 @@ from codeagent.core.messages import (
 )
 from codeagent.llm.demo import DEMO_PROMPT, demo_files, demo_model
 from tests.llm.asking import ask, request, result
+from tests.table import for_each
 
 
 def project(root: Path) -> Path:
@@ -24,13 +25,9 @@ def project(root: Path) -> Path:
     return root
 
 
-def run_tests(root: Path, *options: str) -> tuple[int, str]:
+def run_python(root: Path, *arguments: str) -> tuple[int, str]:
     done = subprocess.run(
-        [sys.executable, "-B", "-m", "unittest", *options],
-        cwd=root,
-        capture_output=True,
-        text=True,
-        check=False,
+        [sys.executable, "-B", *arguments], cwd=root, capture_output=True, text=True, check=False
     )
     return done.returncode, done.stdout + done.stderr
 
@@ -55,8 +52,9 @@ async def test_the_script_takes_the_project_from_red_to_green(tmp_path: Path) ->
         arguments = json.loads(call.arguments)
         match call.name:
             case "bash":
-                assert arguments["command"].startswith("python3 -m unittest")
-                code, output = run_tests(root, *arguments["command"].split()[3:])
+                python, *rest = arguments["command"].split()
+                assert python == "python3"
+                code, output = run_python(root, *rest)
                 codes.append(code)
                 return output
             case "read":
@@ -79,19 +77,28 @@ async def test_the_script_takes_the_project_from_red_to_green(tmp_path: Path) ->
         for call in message.calls:
             content = (TextPart(text=run(call)),)
             messages.append(ToolMessage(call_id=call.id, name=call.name, content=content))
-    assert used == [["bash"], ["read", "search"], ["edit"], ["bash"], []]
-    assert codes == [1, 0]
+    assert used == [["bash"], ["read", "search"], ["edit"], ["bash"], ["bash"], []]
+    assert codes == [1, 0, 0]
+    assert run_python(root, "tidy.py") == (0, ""), "everything is tidy by then"
 
 
-async def test_what_the_user_denied_is_asked_for_again_with_their_reason() -> None:
+@for_each(
+    "told",
+    [
+        "the user said no: use pytest",
+        "FAILED\n[exit code 1]\n[the user said no: use pytest. Nothing that it changed was taken, "
+        "the workspace is as before: M a]",
+    ],
+)
+async def test_what_the_user_denied_is_asked_for_again_with_their_reason(told: str) -> None:
     model = demo_model()
     messages: list[Message] = [UserMessage.from_text(DEMO_PROMPT)]
     first = (await ask(model, request(*messages))).message
-    denied = result(first.calls[0], "the user said no: use pytest", is_error=True)
+    denied = result(first.calls[0], told, is_error=True)
 
     second = (await ask(model, request(*messages, first, denied))).message
 
-    assert "“use pytest”" in second.text
+    assert "You said no: “use pytest”. " in second.text
     assert [call.arguments for call in second.calls] == [call.arguments for call in first.calls]
     assert second.calls[0].id != first.calls[0].id
 

@@ -101,3 +101,21 @@ async def test_a_command_that_fills_the_disk_is_stopped_and_so_is_what_it_left(
     ran = await run(sandbox, "cat /proc/[0-9]*/comm | grep -cx sleep")
     assert ran.stdout == b"0\n"
     assert "background processes were stopped" in ran.result.notices[0]
+
+
+@pytest.mark.docker
+async def test_a_command_that_fills_the_disk_while_it_is_tried_out_is_stopped(
+    make_sandbox: MakeSandbox, workspace_dir: Path, disk: Disk
+) -> None:
+    sandbox = await make_sandbox(workspace_dir)
+    ran = Ran()
+    task = asyncio.create_task(
+        sandbox.try_out(Command("echo x > made; echo go; sleep 600", "call"), ran)
+    )
+    await ran.printed(b"go")
+    disk.free = GIB // 2
+    trial = await task
+    assert trial.result.stopped and trial.result.killed >= 1
+    assert "were used while it ran" in trial.result.notices[-1]
+    await trial.close()
+    assert not (workspace_dir / "made").exists()

@@ -465,7 +465,7 @@ async def test_a_container_that_is_paused_for_ever_is_removed_at_the_next_start(
     """The agent was killed between pause and resume."""
     script = (
         "import asyncio, sys\nfrom pathlib import Path\nfrom codeagent.sandbox.docker_sandbox import DockerSandbox\n"
-        "from codeagent.core.ports import Command\nfrom tests.sandboxes import Ran, sandbox_spec\n"
+        "from codeagent.core.sandbox import Command\nfrom tests.sandboxes import Ran, sandbox_spec\n"
         "async def main():\n"
         "    sandbox = DockerSandbox(sandbox_spec(Path(sys.argv[1]), Path(sys.argv[2])))\n"
         "    ran = Ran()\n"

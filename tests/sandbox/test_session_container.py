@@ -23,6 +23,7 @@ from codeagent.sandbox.docker_sandbox import DockerSandbox
 from codeagent.sandbox.engine import LABEL, Engine, reap
 from codeagent.sandbox.engine_socket import engine_socket
 from codeagent.sandbox.exec import Execution
+from codeagent.sandbox.profile import HOME
 from codeagent.sandbox.tasks import DRAIN_SECONDS
 from codeagent.sandbox.thaw import owner
 from tests.effort import FACTOR
@@ -410,15 +411,18 @@ def _make_volume(api: Any, labels: dict[str, str]) -> str:
     return str(api.create_volume(labels=labels)["Name"])
 
 
-async def test_the_terminals_of_a_container_carry_its_labels(
+async def test_the_volumes_of_a_container_carry_its_labels(
     project: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(work_user, "_asked", lambda mapping, words: "the kernel cannot")
     session = f"labels-{tmp_path.name}"
     async with opened(project, tmp_path / "state", session=session) as sandbox:
-        await sandbox.start(lambda _: None)
+        _, place = await sandbox.entrance()
         with closing(Engine(engine_socket(None))) as engine:
             wanted = json.dumps({"label": [f"codeagent.session={session}"]})
-            volumes = engine.call("GET", "/volumes", {"filters": wanted})
-            # Only commands that run as root have terminals of their own.
-            assert len(volumes["Volumes"] or []) == (1 if os.getuid() == 0 else 0)
+            labelled = engine.call("GET", "/volumes", {"filters": wanted})["Volumes"]
+            mounted = engine.volumes_of(place.container_id)
+        # Only commands that run as root have terminals of their own.
+        terminals = {"/dev/pts"} if os.getuid() == 0 else set()
+        assert mounted.keys() == {"/tmp", HOME, *terminals}
+        assert {each["Name"] for each in labelled} == {*mounted.values()}

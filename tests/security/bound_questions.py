@@ -54,6 +54,7 @@ from tests.agent.compaction import test_work as compacting
 from tests.agent.doubles import Scene, Turn, of, scene
 from tests.agent.test_checkpoints import begin, put, rewind, say
 from tests.agent.test_inspection import Stage
+from tests.agent.test_trials import Try, Viewing
 from tests.agent.watching import notices, until, watched
 from tests.extensions.agents.test_merging import merged
 from tests.extensions.mcp.setting import hostile
@@ -456,6 +457,41 @@ async def leftover(folder: Path, change: bool) -> Outcome:
     stage.workspace.close()
     said = "\n".join(text_of(result.content) for result in of(events, ToolResultAdded))
     return Outcome((root / ".envrc").exists(), f"asked {len(asked)} times\n{said}")
+
+
+async def _effects(folder: Path, change: bool, in_layer: bool) -> Outcome:
+    """A command that was tried out changes a file; it changes once more while the question
+    waits."""
+    (root := folder / "work").mkdir()
+    _put(root / "a.txt", OLD)
+    workspace, sandbox = LocalWorkspace(root), Viewing(root, folder / "layers")
+    call = ("try", json.dumps({"what": "a.txt=new"}))
+    with patch("tests.agent.doubles.Place", lambda: workspace):
+        s = scene(
+            Turn("", (call,)),
+            Turn("done"),
+            sandbox=sandbox,
+            attended=True,
+            more=(Try(),),
+            tries=True,
+        )
+
+    def meanwhile() -> None:
+        if change:
+            _put(folder / "layers/1/layer/upper/a.txt" if in_layer else root / "a.txt", OTHER)
+
+    said = await asked_about(s, call, meanwhile)
+    workspace.close()
+    now = (root / "a.txt").read_text()
+    return Outcome(now not in (OLD, OTHER) or (now == OTHER and in_layer), said)
+
+
+async def effects(folder: Path, change: bool) -> Outcome:
+    return await _effects(folder, change, in_layer=False)
+
+
+async def effects_in_layer(folder: Path, change: bool) -> Outcome:
+    return await _effects(folder, change, in_layer=True)
 
 
 async def merge(folder: Path, change: bool) -> Outcome:

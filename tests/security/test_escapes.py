@@ -33,6 +33,7 @@ MODES = {
     "read and write": (len(PROBES), {}),
     "read only": (0, {"read_only": True}),
     "network": (60, {"hosts": ("one.example",)}),
+    "a view": (30, {}),
 }
 """How many probes are tried in `make test`, where `tests/sandbox/test_read_only.py` stands for one;
 and the fields of Command."""
@@ -144,8 +145,14 @@ def fingerprint(folder: Path) -> str:
 
 
 async def attempt(box: DockerSandbox, text: str, mode: str) -> Ran:
-    ran = Ran()
-    ran.result = await box.run(Command(text, "call", apart=True, **MODES[mode][1]), ran)
+    ran, command = Ran(), Command(text, "call", apart=True, **MODES[mode][1])
+    if mode != "a view":
+        ran.result = await box.run(command, ran)
+        return ran
+    trial = await box.try_out(command, ran)
+    ran.result = trial.result
+    await trial.land(await trial.effects())
+    await trial.close()
     return ran
 
 
@@ -232,6 +239,8 @@ async def in_an_ordinary_container(ground: Ground, text: str) -> Ran:
     arguments = create_arguments(spec, {"codeagent": "1"})
     for hardening in ("CapDrop", "SecurityOpt", "ReadonlyRootfs", "Tmpfs"):
         del arguments["HostConfig"][hardening]
+    mounts = arguments["HostConfig"]["Mounts"]
+    arguments["HostConfig"]["Mounts"] = [each for each in mounts if each["Type"] == "bind"]
     arguments |= {"User": "0:0", "Env": [f"PATH={image.path}", "SECRET=CANARY", *TRUSTING_GIT]}
     container, stdin = engine.run(arguments)
     ran = Ran()

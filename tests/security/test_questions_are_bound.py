@@ -51,6 +51,8 @@ ROWS = (
     Row("a server's form", about.elicitation, "cancel"),
     Row("hosts of a command", about.host_card, AGAIN),
     Row("what a command left", about.leftover, AGAIN),
+    Row("effects of a command", about.effects, "changed by somebody else"),
+    Row("effects of a command, changed in its layer", about.effects_in_layer, AGAIN),
     Row("merge of a child's worktree", about.merge, "Nothing of what it changed was taken"),
     Row("undo", about.undo, "changed after it was shown; nothing was changed"),
     Row("redo", about.redo, "changed after it was shown; nothing was changed"),
@@ -103,6 +105,8 @@ def test_no_name_is_used_twice() -> None:
 ASKED_IN = {
     "codeagent/agent/approvals.py:Approvals._ask_about": "every call, by its tool below",
     "codeagent/agent/approvals.py:UserQuestions.ask": "a server's form",
+    "codeagent/agent/trials.py:_Review._ask": "effects of a command",
+    "codeagent/agent/trials.py:_tried_read_only": "every call, by its tool below",
     "codeagent/agent/leftover_rules.py:LeftoverRules.ask": "what a command left",
     "codeagent/extensions/agents/merging.py:Merge._ask": "merge of a child's worktree",
     "codeagent/agent/reach.py:CallReach._card": "hosts of a command",

@@ -12,6 +12,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from markdown_it import MarkdownIt
 
+from codeagent.core.approval_events import EffectsFound, ListedEffect
 from codeagent.core.display import DiffBlock, TerminalBlock
 from codeagent.core.events import ProviderToolUsed
 from codeagent.core.messages import WebSource
@@ -297,3 +298,20 @@ def test_an_export_masks_secrets_that_are_known_by_now(tmp_path: Path, form: str
     )
     assert "hunter2" not in text
     assert "fix it" in text
+
+
+def test_what_a_command_changed_and_what_became_of_it_is_told_before_its_result() -> None:
+    log = Log()
+    log.start("c1")
+    log.add(
+        EffectsFound,
+        call_id="c1",
+        changes=(ListedEffect(path="b", what="renamed", source="a"),),
+        truncated=True,
+        permission="deny",
+        source="rule",
+        reason="denied by the rule write(b)",
+    )
+    log.finish("c1")
+    told, _ = story(log.events, str)
+    assert told == Aside("it changed R a -> b, and more: thrown away, denied by the rule write(b)")

@@ -11,7 +11,7 @@ from textual import events
 from textual.geometry import Region
 
 from codeagent.core.acts import Answer, Reorder, TakeBack
-from codeagent.core.display import TerminalBlock, cut
+from codeagent.core.display import DiffBlock, TerminalBlock, TextBlock, cut
 from codeagent.core.policy import Decision
 from codeagent.tui.parts.card import Card
 from codeagent.tui.parts.queued import QueueView
@@ -53,6 +53,41 @@ def asks_to_test() -> Recording:
     )
 
 
+def asks_about_effects() -> Recording:
+    """A command changed nothing, and another one three files; one of these is a picture."""
+    recording = after_failing_tests()
+    recording.plan(("c7", "bash", "make check", "auto"), ("c8", "bash", "black src", "auto"))
+    recording.start("c7", "bash", "make check", command="make check")
+    recording.result("c7", "bash", details={"exit_code": 0, "changed": 0}, seconds=2.4)
+    recording.start("c8", "bash", "black src", command="black src")
+    listed = "M src/dates.py\nA src/logo.png\nR src/old.cfg -> src/setup.cfg\nbuild/ (2 ignored)"
+    return recording.ask(
+        "c8",
+        "effects",
+        "`black src` changed 3 files +3 −3",
+        TextBlock(text=listed),
+        EDIT,
+        DiffBlock(path="src/logo.png", before="", after="is a file of 3,112 bytes, mode 644\n"),
+        DiffBlock(path="src/setup.cfg", before="src/old.cfg\n", after="src/setup.cfg\n"),
+        proposal="effects(src/**)",
+        by_hunk=True,
+    )
+
+
+def asks_about_many_effects() -> Recording:
+    recording = after_failing_tests()
+    recording.plan(("c8", "bash", "npm install", "auto"))
+    recording.start("c8", "bash", "npm install", command="npm install")
+    listed = [f"A vendor/{name}/index.js" for name in ("ansi", "glob", "once")]
+    return recording.ask(
+        "c8",
+        "effects",
+        "`npm install` changed 2,345 files",
+        TextBlock(text="\n".join([*listed, "and 2,342 more"])),
+        reason="it changes 2,345 files: too many for a rule to allow, and to be shown one by one",
+    )
+
+
 def long_queue() -> Recording:
     recording = queued().queue("q3", "steer", "use the helper in src/calendar.py")
     return recording.queue("q4", "follow_up", "commit it\nand push\nthen tell Ada")
@@ -72,6 +107,10 @@ SCENES = {
     "edited-command": Scene(
         after="rule-of-another-call", keys=("escape", "wait", "alt+e", "space", "-", "x")
     ),
+    "effects": Scene(asks_about_effects),
+    "effects-rule": Scene(after="effects", keys=("wait", "alt+p")),
+    "effects-hunks": Scene(asks_about_effects, keys=("wait", "alt+h", "wait", "enter")),
+    "effects-many": Scene(asks_about_many_effects),
     "queue": Scene(after="lanes", keys=("slash", *"queue", "enter", "down")),
     "queue-edited": Scene(after="queue", keys=("up", "e", "!")),
     "lanes": Scene(long_queue),

@@ -5,14 +5,16 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from contextvars import ContextVar
 from dataclasses import fields
-from typing import Any, TypeVar, get_args, overload
+from typing import Any, Literal, TypeVar, get_args, overload
 
 from codeagent.core.budget import as_seconds
 from codeagent.core.dataclass import dataclass
-from codeagent.core.policy import Effect, Permission
+from codeagent.core.policy import Effect
 from codeagent.core.tool import ToolMode
 
 FunctionT = TypeVar("FunctionT", bound=Callable[..., Any])
+ToolApproval = Literal["auto", "prompt", "deny", "effects"]
+"""`effects`: what a call would change is asked about in place of the call."""
 _MARK = "__codeagent_tool__"
 _being_loaded: ContextVar[list[Callable[..., Any]] | None] = ContextVar(
     "_being_loaded", default=None
@@ -21,7 +23,7 @@ _being_loaded: ContextVar[list[Callable[..., Any]] | None] = ContextVar(
 again."""
 
 _CHOICES = {
-    "approval": get_args(Permission),
+    "approval": get_args(ToolApproval),
     "effect": get_args(Effect),
     "mode": get_args(ToolMode),
 }
@@ -38,7 +40,7 @@ class ToolMark:
     name: str | None = None
     label: str | None = None
     description: str | None = None
-    approval: Permission = "prompt"
+    approval: ToolApproval = "prompt"
     effect: Effect = "anything"
     timeout: float | None = None
     max_calls: int | None = None
@@ -58,7 +60,7 @@ def register_tool(
     name: str | None = None,
     label: str | None = None,
     description: str | None = None,
-    approval: Permission = "prompt",
+    approval: ToolApproval = "prompt",
     effect: Effect = "anything",
     timeout: float | str | None = None,
     max_calls: int | None = None,
@@ -75,7 +77,8 @@ def register_tool(function: Any = None, /, **said: Any) -> Any:
 
     The function is returned unchanged. `name` and `description` replace those of the function;
     `label` is shown to the user. `approval` holds unless a rule says otherwise: auto, prompt or
-    deny. `effect` is what it may change: nothing, files or anything. `timeout` in seconds or as
+    deny, or with sandbox=True effects: it is tried out, and what it would change is asked about.
+    `effect` is what it may change: nothing, files or anything. `timeout` in seconds or as
     `30s` (default 120, none for a job), `max_calls` in one run, `output_limit` in characters.
     `mode`: direct, or background for a job; an async generator is stateful. `hint` is a sentence
     for the system prompt, `documentation` Markdown for `info`, which the model has to read before

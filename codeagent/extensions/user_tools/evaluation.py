@@ -13,42 +13,26 @@ from codeagent.tools.shell.programs import (
     RUNNERS,
     SHELLS,
     WRAPPERS,
+    word_set,
 )
 from codeagent.tools.shell.runs import command_starts
 
-_NAME_VARIABLES = frozenset(
-    {
-        "read",
-        "mapfile",
-        "readarray",
-        "getopts",
-        "unset",
-        "wait",
-        "let",
-        "enable",
-        "hash",
-        "alias",
-        "bind",
-        "complete",
-        "compgen",
-        "declare",
-        "typeset",
-        "local",
-        "readonly",
-        "export",
-    }
+_NAME_VARIABLES = word_set(
+    "read mapfile readarray getopts unset wait let enable hash alias bind complete compgen declare typeset local "
+    "readonly export"
 )
 """Builtins that take names of variables, each of which may have an index that is evaluated."""
-_TAKE_A_VALUE = frozenset({"-o", "+o", "-O", "+O", "--rcfile", "--init-file"})
+_TAKE_A_VALUE = word_set("-o +o -O +O --rcfile --init-file")
 _CODE_FLAG = re.compile(r"-[eEpr]|--eval|--print")
 """The flag before code, of an interpreter other than Python."""
-_HARMLESS_ALONE = frozenset({"builtin", "command", "env", "exec", "time", "xargs"})
+_HARMLESS_ALONE = word_set("builtin command env exec time xargs")
 """Programs that run another one, or nothing if none is named; others would then run a shell."""
-_CODE_FIRST = frozenset({"awk", "gawk", "mawk", "sed", "jq", "bc"})
-NUMBER_TESTS = frozenset({"-eq", "-ne", "-lt", "-le", "-gt", "-ge"})
+_CODE_FIRST = word_set("awk gawk mawk sed jq bc")
+NUMBER_TESTS = word_set("-eq -ne -lt -le -gt -ge")
 """Operators that evaluate their operands in `[[ … ]]`, and accept only digits in `[ … ]`."""
-_PLAIN_TESTS = "= == != < > =~ -nt -ot -ef -a -b -c -d -e -f -g -h -k -n -o -p -r -s -t -u -w -x -z -G -L -N -O -S"
-PLAIN_TESTS = frozenset(_PLAIN_TESTS.split())
+PLAIN_TESTS = word_set(
+    "= == != < > =~ -nt -ot -ef -a -b -c -d -e -f -g -h -k -n -o -p -r -s -t -u -w -x -z -G -L -N -O -S"
+)
 _WRITES_A_COUNT = re.compile(r"%[^%A-Za-z]*[hjlLtz]*n")
 """`%n` of printf, whose argument is the name of a variable."""
 _CALLBACK = re.compile(r"-\w*C")

@@ -83,7 +83,8 @@ class FunctionTool(Tool[FunctionArgs]):
         self.mode = marked.mode or (
             "stateful" if inspect.isasyncgenfunction(found.function) else "direct"
         )
-        self.permission = marked.approval
+        self.tries = marked.approval == "effects"
+        self.permission = "prompt" if marked.approval == "effects" else marked.approval
         self.effect = marked.effect
         limited = marked.timeout is None and self.mode == "direct"
         self.timeout = TIMEOUT if limited else marked.timeout

@@ -337,6 +337,8 @@ def _objections(found: MarkedFunction) -> Iterator[str]:
         yield f"it is an async generator, so its mode is stateful, not {marked.mode}"
     if marked.mode == "stateful" and not talks:
         yield "a stateful tool is an async generator: `async def` with `yield`"
+    if marked.approval == "effects" and not (marked.sandbox and marked.mode != "background"):
+        yield 'approval="effects" needs sandbox=True, and not mode="background"'
     if marked.sandbox and talks:
         yield "sandbox=True runs functions, not async generators"
     if marked.sandbox and found.content is None:

@@ -43,9 +43,8 @@ def answer_to(job: Any) -> Any:
         code = compile(base64.b64decode(job["source"]), job["shown"], "exec", dont_inherit=True)
         exec(code, module.__dict__)
         function = package.registered[job["tool"]]
-        value = function(
-            *_values(function, job["arguments"], True), **_named(function, job["arguments"])
-        )
+        positional = [value for _, value in _passed(function, job["arguments"], True)]
+        value = function(*positional, **dict(_passed(function, job["arguments"], False)))
         if inspect.isawaitable(value):
             import asyncio  # a third of the start-up time, and not needed for a plain function
 
@@ -97,14 +96,6 @@ def _package() -> Any:
         above = getattr(package, "ToolError", Exception)
         setattr(package, name, type(name, (above,), {"kind": kind}))
     return package
-
-
-def _values(function: Any, arguments: Any, positional: Any) -> Any:
-    return [value for _, value in _passed(function, arguments, positional)]
-
-
-def _named(function: Any, arguments: Any) -> Any:
-    return dict(_passed(function, arguments, False))
 
 
 def _passed(function: Any, arguments: Any, positional: Any) -> Any:

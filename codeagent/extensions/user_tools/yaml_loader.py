@@ -232,11 +232,16 @@ def _described(
 ) -> Tool[Any]:
     """Apply what the file says about the tool. A project can only tighten the approval that holds
     without it."""
+    effects = fields.approval == "effects"
+    if effects and (fields.network or fields.mode != "direct" or not tool.sandboxed):
+        why = "only a command in the sandbox without network, and not in the background, can be tried out"
+        report.error((*path, "approval"), why)
     if file.place == "project" and fields.approval == "auto" and tool.permission != "auto":
         why = "a project's file cannot allow its own tools; a rule of yours, or the file in your own folder, can"
         report.warn((*path, "approval"), why)
-    else:
-        tool.permission = fields.approval or tool.permission
+    elif fields.approval is not None:
+        tool.tries = effects
+        tool.permission = "prompt" if fields.approval == "effects" else fields.approval
     tool.label = fields.label or fields.name
     for name in ("description", "timeout", "max_calls", "hint", "documentation"):
         if said := getattr(fields, name):

@@ -20,6 +20,7 @@ from codeagent.core.dataclass import dataclass
 from codeagent.core.hosts import HostRule
 from codeagent.core.tool import Tool
 from codeagent.core.yaml_text import Path
+from codeagent.extensions.user_tools.decorator import ToolApproval
 from codeagent.extensions.user_tools.templates import Parameter, filled, placeholders
 from codeagent.tools.faults import nearest_or_all
 from codeagent.tools.files.fields import InputFields, Seconds, Version, YamlSection
@@ -229,9 +230,10 @@ class ToolFields(YamlSection):
         default_factory=list,
         description="What the user gives to the running recipe, for {{inputs.x}}; the model does not see it.",
     )
-    approval: Literal["auto", "prompt", "deny"] | None = Field(
+    approval: ToolApproval | None = Field(
         default=None,
-        description="auto holds only in your own folder; in a project's file it means prompt.",
+        description="effects: it is tried out, and what it would change is asked about; only in the sandbox. auto "
+        "holds only in your own folder; in a project's file it means prompt.",
     )
     restrictions: Annotated[
         RestrictionFields | None,

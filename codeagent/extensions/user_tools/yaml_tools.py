@@ -56,6 +56,7 @@ _AS_INNER = (
     "effect",
     "concurrency",
     "sandboxed",
+    "tries",
     "timeout",
     "max_calls",
     "output_limit",

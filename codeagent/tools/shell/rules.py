@@ -15,7 +15,7 @@ from codeagent.core.errors import ConfigError
 from codeagent.core.host_files import kind_of
 from codeagent.core.lazy_regex import lazy_regex
 from codeagent.core.paths import host_reason, secret_reason
-from codeagent.core.policy import HOSTS, NETWORK, ApprovalKey, Policy, Rule
+from codeagent.core.policy import EFFECTS, HOSTS, NETWORK, ApprovalKey, Policy, Rule
 from codeagent.core.sanitize import spelled
 
 _WILD = lazy_regex(r"[*?]")
@@ -121,7 +121,7 @@ def _example_call(rule: Rule, example: str) -> tuple[str, ApprovalKey]:
         return "bash", replace(
             command_key(example), network=(rule.pattern or "").startswith(NETWORK)
         )
-    for tool in (*_WRITING, *_READING):
+    for tool in (*_WRITING, *_READING, EFFECTS):
         if rule.covers(tool):
             return tool, _example_path(example, reading=tool in _READING)
     return rule.tool, ApprovalKey(kind="text", parts=(example,))

@@ -234,7 +234,8 @@ class CommandRun:
                 "lines_left_out": self.output.lines_left_out,
                 "bytes": self.output.bytes,
                 "handle": self.output.handle,
-            },
+            }
+            | ({} if result.changed is None else {"changed": result.changed}),
         )
         if self.lost is not None:
             text = f"The sandbox was lost during the command ({self.lost}); what it did is unknown. Check first."

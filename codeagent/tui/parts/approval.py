@@ -43,7 +43,6 @@ _ASKS = {
     "json_write": "Change this file?",
     "git_commit": "Make this commit?",
     HOSTS: "Let this command reach the network?",
-    EFFECTS: "Take what this command changed?",
 }
 _SCROLLING = {
     key: Scroll(key) for key in ("up", "down", "pageup", "pagedown", "home", "end", "j", "k")
@@ -216,7 +215,7 @@ class _Words:
     """None: this exact call cannot come again."""
     like: tuple[str, str] = ("always allow like this…", "always…")
     no: tuple[str, str] = ("deny", "deny")
-    because: tuple[str, str] = ("deny, because…", "because…")
+    sent: Mapping[str, str] = field(default_factory=lambda: _SENT)
 
 
 _USUAL = _Words()
@@ -226,13 +225,17 @@ _WORDS = {
         session=None,
         like=("take, and its like…", "its like…"),
         no=("throw away", "away"),
-        because=("throw away, because…", "because…"),
+        sent=_SENT | {"once": "taken", "rule": "taken, with a rule", "deny": "thrown away"},
     )
 }
 
 
+def _words(waiting: ApprovalRequested) -> _Words:
+    return _WORDS.get(waiting.name, _USUAL)
+
+
 def _choices(asked: Asked, view: CardView, context: ApprovalContext) -> tuple[CardChoice, ...]:
-    said = _WORDS.get(asked.waiting.name, _USUAL)
+    said = _words(asked.waiting)
     once = _answer(asked, Decision("once"))
     out = [CardChoice("y", *said.yes, 90, allows=True, does=once)]
     if said.session is not None:
@@ -243,7 +246,7 @@ def _choices(asked: Asked, view: CardView, context: ApprovalContext) -> tuple[Ca
         )
     out += _beyond(asked, context.keep_key)
     out.append(CardChoice(_NO, *said.no, 100, does=_answer(asked, Decision("deny"))))
-    out.append(CardChoice("r", *said.because, 70, does=_reason(asked)))
+    out.append(CardChoice("r", f"{said.no[0]}, because…", "because…", 70, does=_reason(asked)))
     if asked.waiting.name == HOSTS:
         never = Decision("deny", rule=asked.waiting.proposal, keep=True)
         out.append(CardChoice("v", "never", keep=80, does=_answer(asked, never)))
@@ -269,8 +272,7 @@ def _beyond(asked: Asked, keep_key: str) -> Iterator[CardChoice]:
     waiting = asked.waiting
     if waiting.proposal:
         rule = _rule(waiting, keep_key, keep=waiting.name == HOSTS)
-        like = _WORDS.get(waiting.name, _USUAL).like
-        yield CardChoice("p", *like, 55, allows=True, does=rule)
+        yield CardChoice("p", *_words(waiting).like, 55, allows=True, does=rule)
     if waiting.arguments:
         yield CardChoice("e", "edit", keep=50, does=partial(_edit, asked))
     if asked.by_hunk:
@@ -289,17 +291,19 @@ def choices_of_all(shown: Sequence[Asked]) -> tuple[CardChoice, ...]:
 
 
 def _answer(asked: Asked, decision: Decision) -> Send:
-    return Send((Answer(asked.waiting.approval_id, decision),), _SENT[decision.answer])
+    sent = _words(asked.waiting).sent[decision.answer]
+    return Send((Answer(asked.waiting.approval_id, decision),), sent)
 
 
 def _reason(asked: Asked) -> Writing:
+    no, short = _words(asked.waiting).no
     return Writing(
         "question",
         asked.waiting.approval_id,
         "reason",
         lambda text: _answer(asked, Decision("deny", text.strip())),
-        choices=(CardChoice("enter", "deny, with this reason", "deny", 90), _BACK),
-        placeholder="deny, because …",
+        choices=(CardChoice("enter", f"{no}, with this reason", short, 90), _BACK),
+        placeholder=f"{no}, because …",
     )
 
 
@@ -311,7 +315,7 @@ def _rule(waiting: ApprovalRequested, keep_key: str, *, keep: bool) -> Writing:
 
     def give(text: str) -> Send:
         decision = Decision("rule", rule=text.strip(), keep=keep)
-        return Send((Answer(waiting.approval_id, decision),), _SENT["rule"])
+        return Send((Answer(waiting.approval_id, decision),), _words(waiting).sent["rule"])
 
     return Writing(
         "question",
@@ -356,9 +360,10 @@ def _unavailable(
     out: dict[str, KeyMeaning] = {}
     if len(shown) == 1:
         out = {
+            "a": Say("what a command changed is asked about each time; p: a rule for its like"),
             "p": Say("no rule can be proposed for this: answer it each time"),
             "e": Say("this call cannot be edited; r: say what to do instead"),
-            "h": Say("this cannot be split: y allows all of it"),
+            "h": Say("this cannot be split: y is for all of it"),
             "i": Say("this is a tool of codeagent's own: info explains it"),
             "v": Say(
                 "`never` is only for hosts: n denies this call, a deny rule denies it for good"
@@ -402,6 +407,8 @@ def _title(shown: Sequence[Asked]) -> tuple[Part, ...]:
     name = front.waiting.name
     words = asker(front.waiting) + (_ASKS.get(name) or f"Allow {flat(name)}?")
     asks = Part(words, 90, "strong")
+    if name == EFFECTS:  # it says what the command changed
+        return (Part(asker(front.waiting) + flat(front.waiting.target), 90, "strong"),)
     target = Part(flat(front.waiting.target), 70, "text")
     if front.changed is None:
         return (asks,) if name in _ASKS else (asks, target)

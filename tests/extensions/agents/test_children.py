@@ -12,6 +12,7 @@ from codeagent.agent.calls import PreparedCall
 from codeagent.agent.hooks.hook import Deny, Hook, Hooks
 from codeagent.agent.limits import Limits
 from codeagent.agent.permissions import NarrowedPermissions
+from codeagent.changes.keys import paths_key
 from codeagent.core.acts import Answer, CancelCall, Pause, Resume, SetBudget, Step, Stop
 from codeagent.core.agents import AgentDefinition
 from codeagent.core.approval_events import ApprovalRequested
@@ -320,6 +321,8 @@ async def test_in_a_worktree_only_the_built_in_tools_for_files_ask_nothing(tmp_p
         PreparedCall(call, Elsewhere(), Do(what="ok")),
     )
     assert [apart.judge(each).permission for each in asked] == ["auto", "prompt"]
+    assert apart.judge_effects(paths_key(workspace, ["a.txt"])).permission == "auto"
+    assert apart.judge_effects(paths_key(workspace, [".env"])).permission == "prompt"
 
 
 async def test_hooks_judge_the_calls_of_a_child_but_not_its_task() -> None:

@@ -43,7 +43,7 @@ def test_only_functions_can_be_marked(thing: object) -> None:
 @for_each(
     ("said", "problem"),
     [
-        ({"approval": "always"}, "approval is one of auto, prompt, deny, not 'always'"),
+        ({"approval": "always"}, "approval is one of auto, prompt, deny, effects, not 'always'"),
         ({"effect": "some"}, "effect is one of nothing, files, anything, not 'some'"),
         ({"mode": "async"}, "mode is one of direct, background, stateful, not 'async'"),
         ({"timeout": -1}, "timeout is a number above 0, not -1"),

@@ -89,6 +89,23 @@ def test_a_project_cannot_allow_its_own_tools_anything(author: Author) -> None:
     assert told.level == "warning"
 
 
+@for_each(
+    ("said", "fine"),
+    [("sandbox=True", True), ("sandbox=False", False), ("sandbox=True, mode='background'", False)],
+)
+def test_only_a_function_in_the_sandbox_is_tried_out(
+    author: Author, said: str, *, fine: bool
+) -> None:
+    source = COUNT.replace("@register_tool", f"@register_tool(approval='effects', {said})")
+    loaded = author.load(source, place="project")
+    if fine:
+        [tool] = loaded.tools
+        assert (tool.permission, tool.tries, loaded.problems) == ("prompt", True, ())
+    else:
+        needs = 'approval="effects" needs sandbox=True, and not mode="background"'
+        assert needs in loaded.problems[0].text
+
+
 async def test_the_function_itself_stays_what_it_was(author: Author) -> None:
     source = (
         HEAD
@@ -134,7 +151,7 @@ ERRORS = [
     ),
     (
         HEAD + "@register_tool(approval='yes')\ndef f(): ...\n",
-        "approval is one of auto, prompt, deny, not 'yes'",
+        "approval is one of auto, prompt, deny, effects, not 'yes'",
     ),
     (
         HEAD + "@register_tool(timeout=0)\ndef f(): ...\n",

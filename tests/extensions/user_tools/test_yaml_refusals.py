@@ -43,6 +43,10 @@ DURATION = "write seconds as a number, or a duration such as 30s, 5m or 1h30m"
 TYPES = "string, integer, number, boolean, array, object or path"
 OPEN_LIST = "expected ',' or ']', but got ':' (while parsing a flow sequence)"
 ARGS = "parameters: [{name: p}]\n"
+UNTRIED = (
+    "approval: only a command in the sandbox without network, and not in the background, can be "
+    "tried out"
+)
 BROKEN: list[tuple[str | bytes, list[str]]] = [
     # the text itself
     (b"name: \xff\n", ["words.yaml:1: it is not UTF-8"]),
@@ -96,8 +100,11 @@ BROKEN: list[tuple[str | bytes, list[str]]] = [
     ),
     (
         HEAD + "argv: [ls]\napproval: yes\n",
-        ["words.yaml:4: approval: write auto, prompt or deny, not 'true'"],
+        ["words.yaml:4: approval: write auto, prompt, deny or effects, not 'true'"],
     ),
+    (HEAD + "argv: [ls]\nnetwork: true\napproval: effects\n", [f"words.yaml:5: {UNTRIED}"]),
+    (HEAD + "argv: [ls]\nmode: background\napproval: effects\n", [f"words.yaml:5: {UNTRIED}"]),
+    ("name: words\nbuiltin: read\napproval: effects\n", [f"words.yaml:3: {UNTRIED}"]),
     (
         HEAD + "argv: [ls]\nmax_calls: 0\n",
         ["words.yaml:4: max_calls: it should be greater than or equal to 1"],

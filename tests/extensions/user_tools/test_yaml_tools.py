@@ -359,6 +359,27 @@ def test_only_the_users_own_file_may_allow_itself(box: Box) -> None:
     ]
 
 
+@for_each(
+    ("said", "tries"),
+    [
+        ("argv: [p]", False),
+        ("argv: [p]\napproval: prompt", False),
+        ("argv: [p]\napproval: effects", True),
+        ("builtin: bash", True),
+        ("builtin: bash\napproval: effects", True),
+        ("builtin: bash\napproval: prompt", False),
+    ],
+)
+def test_a_tool_is_tried_out_if_its_file_or_the_tool_that_it_narrows_says_so(
+    box: Box, said: str, *, tries: bool
+) -> None:
+    for place in ("project", "user"):
+        loaded = box.load(f"{HEAD}{said}\n", place)
+        [tool] = loaded.tools
+        assert (tool.tries, tool.permission) == (tries, "prompt")
+        assert {problem.level for problem in loaded.problems} <= {"warning"}
+
+
 PATHS = HEAD + (
     "parameters: [{name: p, type: path}]\nargv: [wc, '{{args.p}}']\nrestrictions: {paths: {read: ['docs/**']}}\n"
 )

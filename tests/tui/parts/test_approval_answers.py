@@ -1,6 +1,7 @@
 """A rule, an edited call, and hunks: what is more than yes and no."""
 
 import json
+import re
 from dataclasses import replace
 from typing import Any
 
@@ -196,13 +197,41 @@ async def test_keys_are_offered_where_they_work_and_say_why_where_they_do_not() 
         for key, offered, said in (
             ("p", "always…", "no rule can be proposed for this: answer it each time"),
             ("e", " edit", "this call cannot be edited; r: say what to do instead"),
-            ("h", "hunk by hunk", "this cannot be split: y allows all of it"),
+            ("h", "hunk by hunk", "this cannot be split: y is for all of it"),
         ):
             assert offered not in app.text()
             await app.keys(pilot, f"alt+{key}")
             assert said in app.text()
             await app.keys(pilot, "alt+y", apart=0.4)
         assert app.decisions == []
+
+
+async def test_what_a_command_changed_is_taken_or_thrown_away_and_nothing_is_allowed_or_denied() -> (
+    None
+):
+    effects = replace(edit(everything=True), name="effects", proposal="effects(src/**)")
+    app = CardApp()
+    async with app.run_test(size=(120, 24)) as pilot:
+        for keys, sent in (
+            (("y",), "sent: taken"),
+            (("p", "enter"), "sent: taken, with a rule"),
+            (("n",), "sent: thrown away"),
+            (("r", "x", "enter"), "sent: thrown away"),
+        ):
+            app.approvals.add(effects)
+            await app.keys(pilot, "tab")
+            await app.keys(pilot, *keys)
+            text = app.text()
+            assert sent in text
+            assert re.search(r"\b(allow|den(y|ied))\b", text) is None, text
+            app.approvals.clear()
+            await pilot.pause()
+        app.approvals.add(effects)
+        await app.keys(pilot, "tab", "r")
+        assert "throw away, because …" in app.text()
+        assert "throw away, with this reason" in app.text()
+        await app.keys(pilot, "escape", "a")
+        assert "what a command changed is asked about each time" in app.text()
 
 
 async def test_a_list_of_all_and_a_question_of_the_agents_have_no_such_answers() -> None:
