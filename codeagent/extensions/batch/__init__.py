@@ -1,11 +1,20 @@
 """Batches: the same agent at work on many tasks, each in its own copy of its repository and in its
 own container."""
 
-from codeagent.core.extension import Extension, Subcommand
+from codeagent.core.extension import Extension, OfferedSet, Subcommand
 
 EXTENSION = Extension(
     name="batch",
     about="many tasks over many repositories at once",
+    sets=(
+        OfferedSet(
+            name="patches",
+            about="takes what tasks of a batch changed into the workspace",
+            tools=("take_patch",),
+            make="codeagent.extensions.batch.patches:patch_tools",
+            by_reads=True,
+        ),
+    ),
     subcommands=(
         Subcommand(
             name="batch",

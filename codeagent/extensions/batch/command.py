@@ -28,7 +28,7 @@ from codeagent.extensions.batch.pool import Limits, Pool, make_mirrors, slots_of
 from codeagent.extensions.batch.processes import Worker
 from codeagent.extensions.batch.progress import Progress
 from codeagent.extensions.batch.report import write_reports
-from codeagent.extensions.batch.results import Results
+from codeagent.extensions.batch.results import Results, TaskRecord
 from codeagent.extensions.batch.tasks import BatchTask, read_tasks
 from codeagent.extensions.batch.views import BatchView, end_line, picture
 from codeagent.sandbox.engine import Engine
@@ -59,6 +59,10 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         "--secrets", metavar="FILE", type=Path, help="a file with keys on each node of the cluster"
     )
     add_sandbox(running, "off runs the commands of all tasks on this machine (default: docker)")
+    applying = actions.add_parser("apply", help="open the patches in the hunk review")
+    applying.add_argument("results", metavar="RESULTS", type=Path)
+    add_list(applying, "--only", "TEXT", "these, whether they passed or not; repeatable")
+    add_sandbox(applying, "where commands of yours on that screen run (default: docker)")
     comparing = actions.add_parser("compare", help="set the results of two batches side by side")
     for name in ("one", "other"):
         comparing.add_argument(name, metavar="RESULTS", type=Path)
@@ -104,6 +108,18 @@ def main(args: argparse.Namespace, app: "App") -> int | Coroutine[Any, Any, int]
     match args.action:
         case "watch":
             return _watch(Results(args.results))
+        case "apply":
+            from codeagent.extensions.batch.applying import (
+                open_patches,
+            )  # the others show no screen
+
+            results = Results(args.results).read()
+            wanted = [
+                record
+                for record in results.records.values()
+                if (_is_named(args.only, record) if args.only else record.passed)
+            ]
+            return open_patches(results, wanted, args.sandbox, app)
         case "compare":
             return _print(compared(Results(args.one).read(), Results(args.other).read()))
         case "import":
@@ -126,15 +142,14 @@ def _print(lines: Iterable[str]) -> int:
 
 
 def _chosen(tasks: Sequence[BatchTask], args: argparse.Namespace) -> list[BatchTask]:
-    chosen = [
-        task
-        for task in tasks
-        if not args.only
-        or any(part in f"{task.name} {task.key} {task.repository}" for part in args.only)
-    ]
+    chosen = [task for task in tasks if not args.only or _is_named(args.only, task)]
     if args.shuffle is not None:
         random.Random(args.shuffle).shuffle(chosen)
     return chosen
+
+
+def _is_named(parts: Sequence[str], task: BatchTask | TaskRecord) -> bool:
+    return any(part in f"{task.title} {task.key} {task.repository}" for part in parts)
 
 
 def _plan(tasks: Sequence[BatchTask], results: Results, args: argparse.Namespace) -> int:

@@ -4,10 +4,13 @@ import os
 import shutil
 import subprocess
 import tempfile
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from hashlib import sha256
 from pathlib import Path
 
+from codeagent.core.changes import Change
+from codeagent.core.checkpoints import Node, NodeKind
 from codeagent.core.dataclass import dataclass
 from codeagent.core.errors import ConfigError
 from codeagent.core.host_programs import HostProgram, minimal, run_program
@@ -26,6 +29,15 @@ _SAFE = {
     "gc.auto": "0",
 }
 """Settings that no repository and no file of the user's overrides."""
+
+
+_KINDS: Mapping[str, NodeKind] = {
+    "100644": "file",
+    "100755": "executable",
+    "120000": "link",
+    "160000": "link",
+}
+"""What the modes of git are here; a submodule is left like a link."""
 
 
 @dataclass(frozen=True)
@@ -75,22 +87,62 @@ class Mirror:
 
         Nothing that is in the copy's own repository is looked at.
         """
-        with tempfile.TemporaryDirectory(prefix="codeagent-patch-") as own:
-            (objects := Path(own, "objects")).mkdir()
-            there = {
-                "GIT_DIR": str(self.folder),
-                "GIT_WORK_TREE": str(folder),
-                "GIT_INDEX_FILE": str(Path(own, "index")),
-                "GIT_OBJECT_DIRECTORY": str(objects),
-                "GIT_ALTERNATE_OBJECT_DIRECTORIES": str(self.folder / "objects"),
-            }
-            _isolated(["read-tree", commit], folder, there)
+        with self._index_apart(commit) as there:
+            there |= {"GIT_WORK_TREE": str(folder)}
             _isolated(["add", "--all", "."], folder, there)
             words = ["diff", "--cached", "--binary", "--full-index", "--no-ext-diff", commit]
             return _isolated(words, folder, there)
 
+    def changes(self, commit: str, patch: Path) -> list[Change[Node]]:
+        """Return what a patch makes of a commit, file by file. Raises ConfigError."""
+        with self._index_apart(commit) as there:
+            _isolated(["apply", "--cached", "--whitespace=nowarn", str(patch)], self.folder, there)
+            words = ["diff-index", "--cached", "--raw", "-z", "--no-abbrev", "--no-renames", commit]
+            found = iter(_isolated(words, self.folder, there).split(b"\0")[:-1])
+
+            def node(mode: str, blob: str) -> Node | None:
+                if (kind := _KINDS.get(mode)) is None:
+                    return None
+                if mode == "160000":
+                    return Node(kind, blob.encode())
+                return Node(kind, _isolated(["cat-file", "blob", blob], self.folder, there))
+
+            changes = list[Change[Node]]()
+            for said, path in zip(found, found, strict=True):
+                before, after, old, new, _ = said.decode().removeprefix(":").split()
+                name = os.fsdecode(path)
+                changes.append(Change(name, node(before, old), node(after, new)))
+            return changes
+
+    @contextmanager
+    def _index_apart(self, commit: str) -> Iterator[dict[str, str]]:
+        """Yield the variables for git with an index of a commit that is nobody else's, and a folder
+        of its own for new objects. Raises ConfigError."""
+        with tempfile.TemporaryDirectory(prefix="codeagent-patch-") as own:
+            (objects := Path(own, "objects")).mkdir()
+            there = {
+                "GIT_DIR": str(self.folder),
+                "GIT_INDEX_FILE": str(Path(own, "index")),
+                "GIT_OBJECT_DIRECTORY": str(objects),
+                "GIT_ALTERNATE_OBJECT_DIRECTORIES": str(self.folder / "objects"),
+            }
+            _isolated(["read-tree", commit], self.folder, there)
+            yield there
+
     def _git(self, *words: str) -> bytes:
         return _isolated(list(words), self.folder, {"GIT_DIR": str(self.folder)})
+
+
+def merged_text(mine: bytes, base: bytes, theirs: bytes) -> bytes | None:
+    """Return a file with what changed on both sides since `base`; None if git cannot merge it.
+    Raises OSError."""
+    with tempfile.TemporaryDirectory(prefix="codeagent-merge-") as own:
+        for name, data in (("mine", mine), ("base", base), ("theirs", theirs)):
+            Path(own, name).write_bytes(data)
+        try:
+            return _isolated(["merge-file", "-p", "mine", "base", "theirs"], Path(own), {})
+        except ConfigError:
+            return None
 
 
 def changed_lines(patch: bytes) -> tuple[int, int, int]:
