@@ -5,6 +5,7 @@ import asyncio
 import json
 import os
 import random
+import shlex
 import signal
 from collections.abc import Awaitable, Callable, Coroutine, Iterable, Sequence
 from contextlib import suppress
@@ -12,15 +13,12 @@ from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from rich.console import Console
-from rich.live import Live
-from rich.text import Text
-
-from codeagent.commands.arguments import add_list, add_sandbox, amount, count, say
+from codeagent.commands.arguments import add_flag, add_list, add_sandbox, amount, count, say
 from codeagent.config.local_environment import state_dir
 from codeagent.core.errors import ConfigError, EngineError
 from codeagent.core.sanitize import one_line
 from codeagent.extensions.batch.comparison import compared
+from codeagent.extensions.batch.estimate import estimated
 from codeagent.extensions.batch.importers import KINDS, imported, predictions
 from codeagent.extensions.batch.pacing import Limiter
 from codeagent.extensions.batch.perform import Place
@@ -28,9 +26,9 @@ from codeagent.extensions.batch.pool import Limits, Pool, make_mirrors, slots_of
 from codeagent.extensions.batch.processes import Worker
 from codeagent.extensions.batch.progress import Progress
 from codeagent.extensions.batch.report import write_reports
-from codeagent.extensions.batch.results import Results, TaskRecord
+from codeagent.extensions.batch.results import RECORDS, Results, TaskRecord
 from codeagent.extensions.batch.tasks import BatchTask, read_tasks
-from codeagent.extensions.batch.views import BatchView, end_line, picture
+from codeagent.extensions.batch.views import BatchView
 from codeagent.sandbox.engine import Engine
 from codeagent.sandbox.engine_socket import engine_socket
 
@@ -44,8 +42,11 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     planning = actions.add_parser("plan", help="show what run would do")
     for each in (running, planning):
         _add_choice(each)
+        each.add_argument("--model", metavar="NAME", help="of tasks that name none")
+    planning.add_argument(
+        "--like", metavar="RESULTS", type=Path, help="estimate the cost by what these tasks used"
+    )
     running.add_argument("--slots", metavar="N", type=count, help="tasks at the same time")
-    running.add_argument("--model", metavar="NAME", help="of tasks that name none")
     add_list(running, "--allow", "RULE", "for all tasks: never ask about these calls")
     add_list(running, "--deny", "RULE", "for all tasks: deny these calls")
     running.add_argument("--budget", metavar="USD", type=amount, help="of all tasks together")
@@ -64,8 +65,11 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     add_list(applying, "--only", "TEXT", "these, whether they passed or not; repeatable")
     add_sandbox(applying, "where commands of yours on that screen run (default: docker)")
     comparing = actions.add_parser("compare", help="set the results of two batches side by side")
+    add_flag(comparing, "--all", "every task, with its turns, time and cost")
     for name in ("one", "other"):
         comparing.add_argument(name, metavar="RESULTS", type=Path)
+    trying = actions.add_parser("demo", help="five tasks over two throwaway repositories")
+    add_sandbox(trying, "off runs their commands on this machine (default: docker)")
     _add_import(actions.add_parser("import", help="make tasks from what others have"))
     exporting = actions.add_parser("export", help="write predictions for SWE-bench's evaluation")
     exporting.add_argument("results", metavar="RESULTS", type=Path)
@@ -106,6 +110,13 @@ def main(args: argparse.Namespace, app: "App") -> int | Coroutine[Any, Any, int]
         app.prepare()
         return work(args, app)
     match args.action:
+        case "demo":
+            from codeagent.extensions.batch.demo import make_demo  # the others need no example
+
+            words = ["run", str(make_demo())]
+            words += ["--sandbox", args.sandbox] if args.sandbox else []
+            add_arguments(parser := argparse.ArgumentParser())
+            return main(parser.parse_args(words), app)
         case "watch":
             return _watch(Results(args.results))
         case "apply":
@@ -121,7 +132,8 @@ def main(args: argparse.Namespace, app: "App") -> int | Coroutine[Any, Any, int]
             ]
             return open_patches(results, wanted, args.sandbox, app)
         case "compare":
-            return _print(compared(Results(args.one).read(), Results(args.other).read()))
+            one, other = Results(args.one).read(), Results(args.other).read()
+            return _print(compared(one, other, every=args.all))
         case "import":
             tasks = imported(args.kind, args.source, args.repository, args.check)
             return _print(json.dumps(task, ensure_ascii=False) for task in tasks)
@@ -156,9 +168,10 @@ def _plan(tasks: Sequence[BatchTask], results: Results, args: argparse.Namespace
     missing = results.missing(tasks, args.retry)[: args.limit]
     for task in missing:
         print(f"{task.key:<30} {one_line(task.repository, 50):<50} {task.title}")
-    costs = [each.usage.cost_usd for each in results.records.values() if each.usage.cost_usd]
-    estimate = f", about ${sum(costs) / len(costs) * len(missing):.2f}" if costs else ""
-    print(f"{len(missing)} of {len(tasks)} tasks would run{estimate}")
+    print(f"{len(missing)} of {len(tasks)} tasks would run")
+    if missing:
+        like = results if args.like is None else Results(args.like).read()
+        print(estimated(missing, list(like.records.values()), args.model))
     return 0
 
 
@@ -186,6 +199,7 @@ async def _run(tasks: Sequence[BatchTask], results: Results, args: argparse.Name
         loop = asyncio.get_running_loop()
         for number in (signal.SIGINT, signal.SIGTERM):
             loop.add_signal_handler(number, pool.stop)
+        progress.write(results.path)
         with view:
             await make_mirrors(missing, place, view.say)
             await pool.run(missing, _engine_answers())
@@ -237,15 +251,18 @@ def _engine_answers() -> Callable[[], Awaitable[None]]:
 
 async def _watch(results: Results) -> int:
     """Show the batch until it ends."""
-    console = Console(highlight=False, soft_wrap=True)
-    told = len(results.read().records)
-    with Live(console=console, refresh_per_second=4, transient=True) as live:
-        while (progress := Progress.read(results.path)) is not None:
-            for record in list(results.read().records.values())[told:]:
-                console.print(Text(end_line(record)))
-            told = len(results.records)
-            live.update(picture(progress))
-            await asyncio.sleep(0.5)
+    progress = Progress.read(results.path)
+    if progress is not None:
+        with (results.path / RECORDS).open("rb") as records, BatchView(progress) as view:
+            records.seek(0, os.SEEK_END)
+            torn = b""
+            while progress is not None:
+                view.progress = progress
+                await asyncio.sleep(0.5)
+                progress = Progress.read(results.path)
+                *lines, torn = (torn + records.read()).split(b"\n")
+                for line in lines:
+                    view.ended(TaskRecord.of_line(line))
     say("no batch is running there")
     return 0
 
@@ -256,4 +273,6 @@ def _told(tasks: Sequence[BatchTask], results: Results) -> int:
     passed = sum(record.passed for record in records)
     say(f"{passed} of {len(tasks)} passed, {len(records) - passed} did not, {left} are left")
     say(f"{results.path / 'index.html'}")
+    if any(record.passed and record.changed[0] for record in records):
+        say(f"codeagent batch apply {shlex.quote(str(results.path))}")
     return 0 if passed == len(tasks) else 1

@@ -2,24 +2,33 @@
 
 from collections.abc import Iterator
 
+from codeagent.changes.change_set import named
 from codeagent.core.messages import Usage
 from codeagent.core.pulse import duration
 from codeagent.extensions.batch.results import Results, TaskRecord
 
 
-def compared(one: Results, other: Results) -> Iterator[str]:
-    """Yield the lines of a comparison: tasks that ended differently, then the sums."""
+def compared(one: Results, other: Results, *, every: bool) -> Iterator[str]:
+    """Yield the lines of a comparison: tasks that ended differently, or `every` one, then the
+    sums."""
     mine, theirs = _by_subject(one), _by_subject(other)
     common = [subject for subject in mine if subject in theirs]
     for subject in common:
         a, b = mine[subject], theirs[subject]
-        if a.passed != b.passed:
-            yield f"{a.state:<11} {b.state:<11} {a.title}"
+        if every or a.passed != b.passed:
+            yield f"{_ended(a, every)} {_ended(b, every)} {a.title}"
     for results, records in ((one, mine), (other, theirs)):
         yield _sum(results, [records[subject] for subject in common])
     for results, records, others in ((one, mine, theirs), (other, theirs, mine)):
         if alone := len(records.keys() - others.keys()):
-            yield f"only in {results.path.name}: {alone} tasks, which are not counted"
+            yield f"only in {results.path}: {alone} tasks, which are not counted"
+
+
+def _ended(record: TaskRecord, every: bool) -> str:
+    if not every:
+        return f"{record.state:<11}"
+    cost = f"${record.usage.cost_usd:.4f}" if record.usage.cost_usd else "-"
+    return f"{record.state:<11} {record.turns:>3} turns {duration(record.seconds):>7} {cost:>9}  "
 
 
 def _by_subject(results: Results) -> dict[str, TaskRecord]:
@@ -28,11 +37,11 @@ def _by_subject(results: Results) -> dict[str, TaskRecord]:
 
 def _sum(results: Results, records: list[TaskRecord]) -> str:
     usage = sum((record.usage for record in records), Usage())
-    models = ", ".join(sorted({record.model for record in records if record.model}))
+    models = named(sorted({record.model for record in records if record.model}))
     cost = f", ${usage.cost_usd:.2f}" if usage.cost_usd else ""
     tokens = usage.input_tokens + usage.output_tokens
     return (
-        f"{results.path.name}: {sum(record.passed for record in records)} of {len(records)} passed,"
+        f"{results.path}: {sum(record.passed for record in records)} of {len(records)} passed,"
         f" {tokens:,} tokens{cost}, {duration(sum(record.seconds for record in records))} of work"
         f" ({models})"
     )

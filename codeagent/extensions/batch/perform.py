@@ -34,6 +34,7 @@ from codeagent.core.runtime import Session
 from codeagent.disk.locks import open_lock_file, wait_for_lock
 from codeagent.disk.private import make_private_folder
 from codeagent.extensions.batch.copies import Mirror, changed_lines
+from codeagent.extensions.batch.report import diff_page
 from codeagent.extensions.batch.results import Attempt, TaskFolder, TaskRecord, Verdict
 from codeagent.extensions.batch.tasks import BatchTask
 from codeagent.headless import answer_of_nobody, end_of
@@ -149,6 +150,7 @@ class _Work:
         attempt = replace(attempt, session=reader.session)
         patch = await asyncio.to_thread(self._mirror.patch, attempt.commit, self._folder.copy)
         self._folder.patch.write_bytes(patch)
+        self._folder.diff.write_text(diff_page(self._task.title, patch), encoding="utf-8")
         await asyncio.to_thread(self._keep)
         record = self.record(attempt, verdict=reader.verdict)
         return replace(record, changed=changed_lines(patch))
@@ -237,6 +239,7 @@ class _Reader:
         self.session = session.id
         self._folder.begin(replace(self._attempt, session=session.id))
         if not self.ended:
+            self._tell({"state": "working"})
             await self._run(session, prompt)
         if self._task.check:
             self._tell({"state": "checking"})

@@ -1,6 +1,7 @@
 """What a batch is doing: counted where it runs, and written down for those who watch."""
 
 import json
+import os
 import time
 from collections.abc import Mapping
 from dataclasses import asdict, field
@@ -13,6 +14,8 @@ from codeagent.disk.private import replace_private
 from codeagent.extensions.batch.results import TaskRecord
 
 _FILE = "running.json"
+_SILENCE = 60.0
+"""Seconds without a word after which a batch whose process is gone was killed."""
 
 
 @dataclass
@@ -21,6 +24,7 @@ class Progress:
 
     total: int
     slots: int
+    pid: int = field(default_factory=os.getpid)
     began: float = field(default_factory=time.time)
     ended: int = 0
     passed: int = 0
@@ -45,7 +49,9 @@ class Progress:
     def read(cls, folder: Path) -> Self | None:
         """Return what a batch wrote down; None if none runs. Raises OSError, ValueError."""
         try:
-            return cls(**json.loads(read_regular(folder / _FILE)))
+            found = cls(**json.loads(read_regular(folder / _FILE)))
+            silent = time.time() - (folder / _FILE).stat().st_mtime > _SILENCE
+            return None if silent and not Path(f"/proc/{found.pid}").exists() else found
         except FileNotFoundError:
             return None
 

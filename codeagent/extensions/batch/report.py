@@ -7,14 +7,17 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
+from codeagent.changes.diff import count
 from codeagent.core.messages import Usage
 from codeagent.core.pulse import duration
+from codeagent.core.sanitize import visible
 from codeagent.disk.private import replace_private
 from codeagent.extensions.batch.results import Results, TaskRecord
 from codeagent.extensions.batch.tasks import BatchTask
 
-_PAGE = Path(__file__).with_name("page.html")
 _MOST_RULES = 20
+_LONGEST_DIFF = 2 << 20
+"""Bytes of a patch that its page shows."""
 
 
 def write_reports(results: Results, tasks: Sequence[BatchTask]) -> None:
@@ -45,7 +48,8 @@ def markdown(records: Sequence[TaskRecord], total: int) -> str:
     if denied:
         lines += ["Denied, as nobody was there to allow it. These rules would have allowed it:", ""]
         lines += [
-            f"- {_code(rule)}: {number} times" for rule, number in denied.most_common(_MOST_RULES)
+            f"- {_code(rule)}: {count(number, 'time')}"
+            for rule, number in denied.most_common(_MOST_RULES)
         ]
         lines.append("")
     lines += [
@@ -62,7 +66,7 @@ def _row(record: TaskRecord) -> str:
     cells = (
         f"[{_plain(record.title)}]({record.key}/session.html)",
         record.state,
-        f"[{files} +{added} −{removed}]({record.key}/patch.diff)",
+        f"[{files} +{added} −{removed}]({record.key}/diff.html)" if files else "",
         str(record.turns),
         duration(record.seconds),
         cost,
@@ -82,21 +86,34 @@ def _code(text: str) -> str:
 
 def page(records: Sequence[TaskRecord]) -> str:
     """Return the page with a table that can be filtered and sorted, and two plots."""
-    rows: list[dict[str, Any]] = [
+    rows = [
         {
             "key": record.key,
             "title": record.title,
             "repository": record.repository.rpartition("/")[2],
             "model": record.model,
             "state": record.state,
-            "changed": list(record.changed),
+            "changed": record.changed,
             "turns": record.turns,
             "seconds": record.seconds,
             "cost": record.usage.cost_usd or 0,
             "error": record.error,
+            "denied": record.denied,
             "page": bool(record.session),
         }
         for record in records
     ]
-    data = json.dumps(rows).replace("<", "\\u003c")
-    return _PAGE.read_text(encoding="utf-8").replace("/*ROWS*/[]", data)
+    return _filled("page.html", rows)
+
+
+def diff_page(title: str, patch: bytes) -> str:
+    """Return a page that shows the patch of a task, file by file."""
+    text = visible(patch[:_LONGEST_DIFF].decode("utf-8", "replace"))
+    cut = len(patch) > _LONGEST_DIFF
+    return _filled("diff.html", {"title": title, "patch": text, "cut": cut})
+
+
+def _filled(name: str, data: Any) -> str:
+    """Return a page with the data for its script."""
+    text = Path(__file__).with_name(name).read_text(encoding="utf-8")
+    return text.replace("/*DATA*/null", json.dumps(data).replace("<", "\\u003c"))

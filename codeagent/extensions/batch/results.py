@@ -107,6 +107,11 @@ class TaskFolder:
         return self.path / "patch.diff"
 
     @property
+    def diff(self) -> Path:
+        """The patch, as a page."""
+        return self.path / "diff.html"
+
+    @property
     def kept(self) -> Path:
         """What the task wants to keep."""
         return self.path / "kept"

@@ -1,5 +1,6 @@
 """Shows a batch: a live table on a terminal, one line per end elsewhere."""
 
+import os
 import time
 from types import TracebackType
 from typing import Self
@@ -9,13 +10,14 @@ from rich.live import Live
 from rich.table import Table
 from rich.text import Text
 
+from codeagent.changes.diff import count
 from codeagent.core.pulse import duration
-from codeagent.core.sanitize import one_line
+from codeagent.core.sanitize import one_line, visible
 from codeagent.extensions.batch.progress import Progress
 from codeagent.extensions.batch.results import TaskRecord
 
-_ROWS = 20
-"""Tasks at work that the table shows, the slowest first."""
+_OTHER_LINES = 4
+"""Lines of the terminal that the tasks at work leave free."""
 
 
 def end_line(record: TaskRecord) -> str:
@@ -23,24 +25,30 @@ def end_line(record: TaskRecord) -> str:
     files, added, removed = record.changed
     cost = f" ${record.usage.cost_usd:.4f}" if record.usage.cost_usd else ""
     why = f": {one_line(record.error, 160)}" if record.error else ""
+    if record.denied:
+        why += f"; a rule would have allowed it: {one_line(record.denied[0], 80)}"
     return (
-        f"{record.state:<11} {record.title}  {files} files +{added} −{removed}"
-        f"  {record.turns} turns {duration(record.seconds)}{cost}{why}"
+        f"{record.state:<11} {record.title}  {count(files, 'file')} +{added} −{removed}"
+        f"  {count(record.turns, 'turn')} {duration(record.seconds)}{cost}{why}"
     )
 
 
-def picture(progress: Progress) -> Group:
-    """Return the tasks at work, and a line about all of them."""
-    table = Table(box=None, pad_edge=False, show_header=False)
+def picture(progress: Progress, most: int) -> Group:
+    """Return the tasks at work, the longest first and at most so many, and a line about all."""
+    table = Table(box=None, pad_edge=False, show_header=False, expand=True)
+    for ratio in (5, 3):
+        table.add_column(no_wrap=True, ratio=ratio)
+    for width in (9, 8, 9):
+        table.add_column(no_wrap=True, width=width, justify="right")
     now = time.time()
     rows = sorted(progress.at_work.items(), key=lambda item: float(item[1]["since"]))
-    for key, row in rows[:_ROWS]:
+    for key, row in rows[:most]:
         cost = f"${row['cost']:.4f}" if row.get("cost") else ""
         turn = f"turn {row['turn']}" if "turn" in row else ""
-        state = one_line(str(row.get("state", "starting")), 30)
-        table.add_row(one_line(key, 34), state, turn, duration(now - row["since"]), cost)
-    if len(rows) > _ROWS:
-        table.add_row(f"and {len(rows) - _ROWS} more")
+        state = one_line(str(row.get("state", "starting")), 60)
+        table.add_row(one_line(key, 80), state, turn, duration(now - row["since"]), cost)
+    if len(rows) > most:
+        table.add_row(f"and {len(rows) - most} more")
     return Group(table, Text(_summary(progress, now - progress.began), style="bold"))
 
 
@@ -55,14 +63,16 @@ def _summary(progress: Progress, seconds: float) -> str:
 
 
 class BatchView:
-    """Writes a line for each task that ends, on standard error; a table below them is redrawn on a
-    terminal."""
+    """Writes a line for each task that ends; a table below them is redrawn on a terminal."""
 
     def __init__(self, progress: Progress) -> None:
-        self._console = Console(stderr=True, highlight=False, soft_wrap=True)
+        self.progress = progress
+        # `sys.stdout` shows escape sequences instead of sending them.
+        out = os.fdopen(1, "w", encoding="utf-8", errors="backslashreplace", closefd=False)
+        self._console = Console(file=out, highlight=False, soft_wrap=True)
         self._live = Live(
             console=self._console,
-            get_renderable=lambda: picture(progress),
+            get_renderable=self._picture,
             refresh_per_second=4,
             transient=True,
         )
@@ -80,9 +90,12 @@ class BatchView:
     ) -> None:
         self._live.stop()
 
+    def _picture(self) -> Group:
+        return picture(self.progress, max(1, self._console.height - _OTHER_LINES))
+
     def ended(self, record: TaskRecord) -> None:
         self.say(end_line(record))
 
     def say(self, text: str) -> None:
         """Show a line for the user."""
-        self._console.print(Text(text))
+        self._console.print(Text(visible(text)))

@@ -1,0 +1,88 @@
+"""What a user sees of a batch: the live table, the lines in a pipe, the plan, the comparison, and the
+demo."""
+
+import json
+import re
+import sys
+from pathlib import Path
+
+from tests.e2e.product import bash, calls, say
+from tests.e2e.test_batch import SLOW, Batch, batch
+from tests.pty_screen import PtyScreen
+
+__all__ = ["batch"]
+
+
+def on_terminal(batch: Batch, *words: str) -> PtyScreen:
+    root = str(Path(__file__).parents[2])
+    return PtyScreen(
+        [sys.executable, "-m", "codeagent", *words],
+        env=batch.product.environment | {"PYTHONPATH": root},
+        cwd=batch.product.workspace,
+        size=(80, 24),
+    )
+
+
+def test_a_terminal_shows_what_is_at_work_and_another_can_watch_it(batch: Batch) -> None:
+    batch.write(batch.task(0, *SLOW, name="a-slow-one"))
+    with on_terminal(batch, *batch.words, "--sandbox", "off") as screen:
+        screen.wait_for("1 at work in")
+        with on_terminal(batch, "batch", "watch", str(batch.results)) as watching:
+            watching.wait_for("turn 1")
+            assert "a-slow-one" in watching.text()
+            watching.wait_for("no batch is running there")
+            assert "done        a-slow-one" in watching.text()
+            assert "\\x1b" not in watching.text()
+            assert watching.exit_code() == 0
+        assert screen.exit_code() == 0
+        assert "\\x1b" not in screen.text()
+        assert "at work" not in screen.text()
+
+
+def test_a_pipe_gets_a_line_for_each_end(batch: Batch) -> None:
+    batch.write(batch.task(0, name="first"), batch.task(1, name="second", check="false"))
+    lines = sorted(batch.run().out.splitlines())
+    assert [line.split()[:2] for line in lines] == [["done", "first"], ["failed", "second"]]
+
+
+def test_a_plan_says_what_it_may_cost_by_what_like_tasks_used(batch: Batch) -> None:
+    batch.write(batch.task(0))
+    plan = ("batch", "plan", batch.words[2], "--results", str(batch.product.home / "new"))
+    assert "is not known before a task has ended" in batch.product.call(*plan).out
+    batch.run()
+    like = (*plan, "--like", str(batch.results))
+    batch.write({"repository": str(batch.product.home / "one"), "prompt": "task 0"})
+    told = batch.product.call(*like, "--model", "anthropic/claude-sonnet-4-5").out
+    assert re.search(r"about \$0\.0[1-9]", told)
+    told = batch.product.call(*like, "--model", "somebody/unheard-of").out
+    assert "there is no price for the model" in told
+
+
+def test_two_batches_are_compared_task_by_task(batch: Batch) -> None:
+    batch.write(batch.task(0, name="same"), batch.task(1, name="other", check="false"))
+    batch.run()
+    first = batch.results.rename(batch.product.home / "first")
+    batch.write(batch.task(0, name="same"), batch.task(1, calls(bash("true")), say("done")))
+    batch.run()
+    compare = ("batch", "compare", str(first), str(batch.results))
+    assert "1 of 1 passed" in batch.product.call(*compare).out
+    assert "1 tasks, which are not counted" in batch.product.call(*compare).out
+    [line] = [
+        each for each in batch.product.call(*compare, "--all").out.splitlines() if "same" in each
+    ]
+    assert line.count("2 turns") == 2
+
+
+def test_the_demo_ends_with_a_page_that_leads_to_each_patch(batch: Batch) -> None:
+    done = batch.product.call_apart("batch", "demo", "--sandbox", "off")
+    assert "3 of 5 passed" in done.err
+    assert "a rule would have allowed it: write(VERSION)" in done.out
+    [page] = [Path(line) for line in done.err.splitlines() if line.endswith("index.html")]
+    [rows] = re.findall(r"^const rows = (.*);$", page.read_text(), re.MULTILINE)
+    states = {row["title"]: row["state"] for row in json.loads(rows)}
+    assert sorted(states.values()) == ["denied", "failed", "passed", "passed", "passed"]
+    for row in json.loads(rows):
+        assert (page.parent / row["key"] / "session.html").exists()
+        assert (page.parent / row["key"] / "diff.html").exists()
+    [diff] = page.parent.glob("fix-shorten-*/diff.html")
+    assert "+    return text if len(text)" in diff.read_text()
