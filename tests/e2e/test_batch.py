@@ -184,3 +184,12 @@ def test_a_plan_shows_what_would_run(batch: Batch) -> None:
     done = batch.product.call("batch", "plan", *batch.words[2:], "--limit", "2")
     assert "2 of 3 tasks would run" in done.out
     assert batch.records == []
+
+
+def test_a_budget_for_each_task_makes_no_other_task_of_it(batch: Batch) -> None:
+    batch.write(batch.task(0), batch.task(1, limits={"budget": 0.2}))
+    for _ in range(2):
+        assert batch.run("--budget", "5", "--task-budget", "0.1").code == 0
+    assert len(batch.records) == 2
+    begun = of(batch.log(batch.records[0]), "run.started")
+    assert len(begun) == 1

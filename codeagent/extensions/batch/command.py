@@ -9,7 +9,6 @@ import shlex
 import signal
 from collections.abc import Awaitable, Callable, Coroutine, Iterable, Sequence
 from contextlib import suppress
-from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -24,7 +23,7 @@ from codeagent.extensions.batch.pacing import Limiter
 from codeagent.extensions.batch.perform import Place
 from codeagent.extensions.batch.pool import Limits, Pool, make_mirrors, slots_of_machine
 from codeagent.extensions.batch.processes import Worker
-from codeagent.extensions.batch.progress import Progress
+from codeagent.extensions.batch.progress import BatchProgress
 from codeagent.extensions.batch.report import write_reports
 from codeagent.extensions.batch.results import RECORDS, Results, TaskRecord
 from codeagent.extensions.batch.tasks import BatchTask, read_tasks
@@ -189,8 +188,8 @@ async def _run(tasks: Sequence[BatchTask], results: Results, args: argparse.Name
             cluster = await asyncio.to_thread(Cluster, args.ray, place, args.secrets)
         slots = args.slots or (slots_of_machine() if cluster is None else cluster.slots)
         limits = Limits(slots, args.budget, args.task_budget)
-        missing = _limited(missing, limits)
-        progress = Progress(len(missing), limits.slots)
+        _check_budgets(missing, limits)
+        progress = BatchProgress(len(missing), limits.slots)
         view = BatchView(progress)
         limiter = Limiter()
         log = results.path / "workers.log"
@@ -216,25 +215,20 @@ def _begin_again(tasks: Sequence[BatchTask], results: Results) -> None:
             results.folder(task.key).begin_again(record.attempt + 1)
 
 
-def _limited(tasks: Sequence[BatchTask], limits: Limits) -> list[BatchTask]:
-    """Give each task a budget if the batch has one. Raises ConfigError."""
-    if limits.budget is None and limits.task_budget is None:
-        return list(tasks)
-    each = limits.task_budget
-    if each is None and any("budget" not in task.limits for task in tasks):
+def _check_budgets(tasks: Sequence[BatchTask], limits: Limits) -> None:
+    """Raise ConfigError if a task might pass the budget of the batch."""
+    open_ended = any("budget" not in task.limits for task in tasks)
+    if limits.budget is not None and limits.task_budget is None and open_ended:
         raise ConfigError(
             "--budget stops before it is passed, so it needs --task-budget, what each task may cost"
         )
-    return [
-        replace(task, limits={"budget": each} | task.limits) if each is not None else task
-        for task in tasks
-    ]
 
 
 def _settings(args: argparse.Namespace) -> dict[str, Any]:
     rules = {"allow": args.allow, "deny": args.deny}
     given: dict[str, Any] = {"rules": {name: list(each) for name, each in rules.items() if each}}
     given |= {"model": args.model} if args.model else {}
+    given |= {"limits": {"budget": args.task_budget}} if args.task_budget is not None else {}
     return given | ({"sandbox": {"kind": args.sandbox}} if args.sandbox else {})
 
 
@@ -251,7 +245,7 @@ def _engine_answers() -> Callable[[], Awaitable[None]]:
 
 async def _watch(results: Results) -> int:
     """Show the batch until it ends."""
-    progress = Progress.read(results.path)
+    progress = BatchProgress.read(results.path)
     if progress is not None:
         with (results.path / RECORDS).open("rb") as records, BatchView(progress) as view:
             records.seek(0, os.SEEK_END)
@@ -259,7 +253,7 @@ async def _watch(results: Results) -> int:
             while progress is not None:
                 view.progress = progress
                 await asyncio.sleep(0.5)
-                progress = Progress.read(results.path)
+                progress = BatchProgress.read(results.path)
                 *lines, torn = (torn + records.read()).split(b"\n")
                 for line in lines:
                     view.ended(TaskRecord.of_line(line))

@@ -4,8 +4,7 @@ import os
 import shutil
 import subprocess
 import tempfile
-from collections.abc import Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from collections.abc import Mapping, Sequence
 from hashlib import sha256
 from pathlib import Path
 
@@ -87,37 +86,22 @@ class Mirror:
 
         Nothing that is in the copy's own repository is looked at.
         """
-        with self._index_apart(commit) as there:
-            there |= {"GIT_WORK_TREE": str(folder)}
+        with tempfile.TemporaryDirectory(prefix="codeagent-patch-") as own:
+            (objects := Path(own, "objects")).mkdir()
+            there = {
+                "GIT_DIR": str(self.folder),
+                "GIT_WORK_TREE": str(folder),
+                "GIT_INDEX_FILE": str(Path(own, "index")),
+                "GIT_OBJECT_DIRECTORY": str(objects),
+                "GIT_ALTERNATE_OBJECT_DIRECTORIES": str(self.folder / "objects"),
+            }
+            _isolated(["read-tree", commit], folder, there)
             _isolated(["add", "--all", "."], folder, there)
             words = ["diff", "--cached", "--binary", "--full-index", "--no-ext-diff", commit]
             return _isolated(words, folder, there)
 
     def changes(self, commit: str, patch: Path) -> list[Change[Node]]:
-        """Return what a patch makes of a commit, file by file. Raises ConfigError."""
-        with self._index_apart(commit) as there:
-            _isolated(["apply", "--cached", "--whitespace=nowarn", str(patch)], self.folder, there)
-            words = ["diff-index", "--cached", "--raw", "-z", "--no-abbrev", "--no-renames", commit]
-            found = iter(_isolated(words, self.folder, there).split(b"\0")[:-1])
-
-            def node(mode: str, blob: str) -> Node | None:
-                if (kind := _KINDS.get(mode)) is None:
-                    return None
-                if mode == "160000":
-                    return Node(kind, blob.encode())
-                return Node(kind, _isolated(["cat-file", "blob", blob], self.folder, there))
-
-            changes = list[Change[Node]]()
-            for said, path in zip(found, found, strict=True):
-                before, after, old, new, _ = said.decode().removeprefix(":").split()
-                name = os.fsdecode(path)
-                changes.append(Change(name, node(before, old), node(after, new)))
-            return changes
-
-    @contextmanager
-    def _index_apart(self, commit: str) -> Iterator[dict[str, str]]:
-        """Yield the variables for git with an index of a commit that is nobody else's, and a folder
-        of its own for new objects. Raises ConfigError."""
+        """Return what a patch makes of a commit, file by file. Raises ConfigError, OSError."""
         with tempfile.TemporaryDirectory(prefix="codeagent-patch-") as own:
             (objects := Path(own, "objects")).mkdir()
             there = {
@@ -126,8 +110,26 @@ class Mirror:
                 "GIT_OBJECT_DIRECTORY": str(objects),
                 "GIT_ALTERNATE_OBJECT_DIRECTORIES": str(self.folder / "objects"),
             }
-            _isolated(["read-tree", commit], self.folder, there)
-            yield there
+
+            def git(*words: str) -> bytes:
+                return _isolated(words, self.folder, there)
+
+            def node(mode: str, blob: str) -> Node | None:
+                if (kind := _KINDS.get(mode)) is None:
+                    return None
+                submodule = mode == "160000"
+                return Node(kind, blob.encode() if submodule else git("cat-file", "blob", blob))
+
+            git("read-tree", commit)
+            git("apply", "--cached", "--whitespace=nowarn", str(patch.absolute()))
+            words = ("diff-index", "--cached", "--raw", "-z", "--no-abbrev", "--no-renames")
+            found = git(*words, commit).split(b"\0")[:-1]
+            changes = list[Change[Node]]()
+            for said, path in zip(found[::2], found[1::2], strict=True):
+                before, after, old, new, _ = said.decode().removeprefix(":").split()
+                name = os.fsdecode(path)
+                changes.append(Change(name, node(before, old), node(after, new)))
+            return changes
 
     def _git(self, *words: str) -> bytes:
         return _isolated(list(words), self.folder, {"GIT_DIR": str(self.folder)})

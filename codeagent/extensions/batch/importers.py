@@ -27,6 +27,20 @@ def imported(
     `repositories`: for SWE-bench a folder with clones named OWNER__NAME, if any; for recipes those
     that each is run in. `check`: a command, in which {name} and {folder} are replaced.
     """
+    found = False
+    try:
+        for task in _tasks(kind, source, repositories, check):
+            found = True
+            yield task
+    except OSError as error:
+        raise ConfigError(f"{source} cannot be read ({error.strerror})") from error
+    if not found:
+        raise ConfigError(f"{source}: there is nothing in it that is known as {kind}")
+
+
+def _tasks(
+    kind: str, source: Path, repositories: Sequence[str], check: str
+) -> Iterator[dict[str, Any]]:
     match kind:
         case "swebench":
             return _swebench(source, repositories, check)
@@ -52,7 +66,9 @@ def predictions(results: Results) -> Iterator[dict[str, str]]:
 
 
 def _swebench(source: Path, folders: Sequence[str], check: str) -> Iterator[dict[str, Any]]:
-    for number, line in enumerate(_text(source).splitlines(), 1):
+    for number, line in enumerate(_text(source).split("\n"), 1):
+        if not line.strip():
+            continue
         try:
             instance = json.loads(line)
             name, repository = instance["instance_id"], instance["repo"]
@@ -101,7 +117,7 @@ def _recipes(source: Path, repositories: Sequence[str], check: str) -> Iterator[
         for repository in repositories:
             yield {
                 "name": f"{name} {Path(repository).name}",
-                "repository": repository,
+                "repository": _absolute(repository),
                 "recipe": name,
                 **_checked(check, name, "."),
             }
@@ -112,8 +128,11 @@ def _checked(check: str, name: str, folder: str) -> dict[str, str]:
     return {"check": text} if text else {}
 
 
+def _absolute(repository: str) -> str:
+    """Return the whole path of a repository that is here, and any other as it is."""
+    return str(Path(repository).absolute()) if Path(repository).exists() else repository
+
+
 def _text(path: Path) -> str:
-    try:
-        return read_regular(path, follow=True, largest=_LARGEST).decode("utf-8", "replace")
-    except OSError as error:
-        raise ConfigError(f"{path} cannot be read ({error.strerror})") from error
+    """Raises OSError."""
+    return read_regular(path, follow=True, largest=_LARGEST).decode("utf-8", "replace")

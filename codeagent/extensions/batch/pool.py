@@ -17,7 +17,7 @@ from codeagent.core.errors import ConfigError
 from codeagent.extensions.batch.copies import Mirror
 from codeagent.extensions.batch.perform import Place, Tell
 from codeagent.extensions.batch.processes import WorkerDied
-from codeagent.extensions.batch.progress import Progress
+from codeagent.extensions.batch.progress import BatchProgress
 from codeagent.extensions.batch.results import Results, TaskFolder, TaskRecord
 from codeagent.extensions.batch.tasks import BatchTask
 from codeagent.extensions.batch.views import BatchView
@@ -83,7 +83,7 @@ class Pool:
         results: Results,
         limits: Limits,
         new_worker: Callable[[], TaskWorker],
-        progress: Progress,
+        progress: BatchProgress,
         view: BatchView,
     ) -> None:
         self._results = results

@@ -19,7 +19,7 @@ _SILENCE = 60.0
 
 
 @dataclass
-class Progress:
+class BatchProgress:
     """How far a batch is; times are in seconds since the epoch."""
 
     total: int

@@ -22,6 +22,8 @@ from codeagent.tools.faults import nearest_or_all
 
 _SUFFIXES = (".jsonl", ".yaml", ".yml")
 _LARGEST = 256 << 20
+_LONG_YAML = 64 << 10
+"""Bytes from which on a file of YAML may be too much to be read."""
 _ADDRESS = lazy_regex(r"[a-z][a-z0-9+]*://|[^/\s]+@[^/\s]+:")
 """How the address of a repository on another machine begins."""
 _UNSAFE = lazy_regex(r"[^A-Za-z0-9._]+")
@@ -153,7 +155,9 @@ def _yaml(path: Path, data: bytes) -> Iterator[tuple[int, Any]]:
     try:
         found = documents(data)
     except Unreadable as error:
-        raise ConfigError(f"{path}:{error.line}: {error}; nothing was run") from None
+        many = len(data) > _LONG_YAML
+        hint = "; one JSON object per line, in a .jsonl file, has no such limit" if many else ""
+        raise ConfigError(f"{path}:{error.line}: {error}{hint}; nothing was run") from None
     for document in found:
         whole = document.value
         at: tuple[str, ...] = ()

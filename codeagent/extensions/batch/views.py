@@ -13,7 +13,7 @@ from rich.text import Text
 from codeagent.changes.diff import count
 from codeagent.core.pulse import duration
 from codeagent.core.sanitize import one_line, visible
-from codeagent.extensions.batch.progress import Progress
+from codeagent.extensions.batch.progress import BatchProgress
 from codeagent.extensions.batch.results import TaskRecord
 
 _OTHER_LINES = 4
@@ -33,7 +33,7 @@ def end_line(record: TaskRecord) -> str:
     )
 
 
-def picture(progress: Progress, most: int) -> Group:
+def picture(progress: BatchProgress, most: int) -> Group:
     """Return the tasks at work, the longest first and at most so many, and a line about all."""
     table = Table(box=None, pad_edge=False, show_header=False, expand=True)
     for ratio in (5, 3):
@@ -52,7 +52,7 @@ def picture(progress: Progress, most: int) -> Group:
     return Group(table, Text(_summary(progress, now - progress.began), style="bold"))
 
 
-def _summary(progress: Progress, seconds: float) -> str:
+def _summary(progress: BatchProgress, seconds: float) -> str:
     rate = progress.ended / seconds * 3600 if seconds else 0.0
     cost = f" · ${progress.cost:.2f}" if progress.cost else ""
     return (
@@ -65,7 +65,7 @@ def _summary(progress: Progress, seconds: float) -> str:
 class BatchView:
     """Writes a line for each task that ends; a table below them is redrawn on a terminal."""
 
-    def __init__(self, progress: Progress) -> None:
+    def __init__(self, progress: BatchProgress) -> None:
         self.progress = progress
         # `sys.stdout` shows escape sequences instead of sending them.
         out = os.fdopen(1, "w", encoding="utf-8", errors="backslashreplace", closefd=False)
