@@ -23,7 +23,7 @@ from codeagent.extensions.batch.comparison import compared
 from codeagent.extensions.batch.importers import KINDS, imported, predictions
 from codeagent.extensions.batch.pacing import Limiter
 from codeagent.extensions.batch.perform import Place
-from codeagent.extensions.batch.pool import Limits, Pool, slots_of_machine
+from codeagent.extensions.batch.pool import BatchLimits, Pool, slots_of_machine
 from codeagent.extensions.batch.processes import Worker
 from codeagent.extensions.batch.progress import Progress
 from codeagent.extensions.batch.report import write_reports
@@ -158,7 +158,7 @@ async def _run(tasks: Sequence[BatchTask], results: Results, args: argparse.Name
 
             cluster = await asyncio.to_thread(Cluster, args.ray, place, args.secrets)
         slots = args.slots or (slots_of_machine() if cluster is None else cluster.slots)
-        limits = Limits(slots, args.budget, args.task_budget)
+        limits = BatchLimits(slots, args.budget, args.task_budget)
         missing = _limited(missing, limits)
         progress = Progress(len(missing), limits.slots)
         view = BatchView(progress)
@@ -178,7 +178,7 @@ async def _run(tasks: Sequence[BatchTask], results: Results, args: argparse.Name
         results.close()
 
 
-def _limited(tasks: Sequence[BatchTask], limits: Limits) -> list[BatchTask]:
+def _limited(tasks: Sequence[BatchTask], limits: BatchLimits) -> list[BatchTask]:
     """Give each task a budget if the batch has one. Raises ConfigError."""
     if limits.budget is None and limits.task_budget is None:
         return list(tasks)

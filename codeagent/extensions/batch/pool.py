@@ -32,7 +32,7 @@ _SLOW = 1.0
 
 
 @dataclass(frozen=True)
-class Limits:
+class BatchLimits:
     """How much a batch may do."""
 
     slots: int
@@ -114,7 +114,7 @@ class Pool:
         self,
         results: Results,
         place: Place,
-        limits: Limits,
+        limits: BatchLimits,
         *,
         new_worker: Callable[[], TaskWorker],
         progress: Progress,

@@ -214,6 +214,8 @@ class Results:
             self._file = open_appended(self.path / RECORDS)
             make_private_folder(self._begun)
             sync_folder(self.path)
+            for left in self.path.glob(".*.tmp"):
+                discard(left)
             self.unfinished = {each.name for each in self._begun.iterdir()}
             return self.read()
         except OSError as error:
@@ -277,7 +279,8 @@ class Results:
         self._end(record.key)
 
     def _end(self, key: str) -> None:
-        discard(self.folder(key).copy)
+        for left in (self.folder(key).copy, *self.folder(key).path.glob(".*.tmp")):
+            discard(left)
         (self._begun / key).unlink(missing_ok=True)
         self.unfinished.discard(key)
 
