@@ -1,6 +1,7 @@
 """Opens the patches of a batch in the hunk review, one repository of this machine after the
 other."""
 
+import asyncio
 import json
 from collections import defaultdict
 from collections.abc import Sequence
@@ -9,7 +10,9 @@ from typing import TYPE_CHECKING
 
 from codeagent.commands.arguments import say
 from codeagent.commands.chat import open_screen, require_terminal
+from codeagent.config.local_environment import state_dir
 from codeagent.disk.private import replace_private
+from codeagent.extensions.batch.copies import Mirror
 from codeagent.extensions.batch.results import Results, TaskRecord
 
 if TYPE_CHECKING:
@@ -38,6 +41,9 @@ def open_patches(
             say(f"{repository} is not a working copy on this machine; {patches} left")
             continue
         say(f"{repository}: {patches}")
+        mirror = Mirror.of(repository, state_dir() / "mirrors")
+        if not mirror.folder.exists():  # the tasks were worked on elsewhere
+            asyncio.run(mirror.update(repository))
         if number:
             input("Enter opens them, Ctrl+C ends ")
         options = {

@@ -8,20 +8,19 @@ import random
 import shlex
 import signal
 from collections.abc import Awaitable, Callable, Coroutine, Iterable, Sequence
-from contextlib import suppress
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from codeagent.commands.arguments import add_flag, add_list, add_sandbox, amount, count, say
 from codeagent.config.local_environment import state_dir
-from codeagent.core.errors import ConfigError, EngineError
+from codeagent.core.errors import ConfigError
 from codeagent.core.sanitize import one_line
 from codeagent.extensions.batch.comparison import compared
 from codeagent.extensions.batch.estimate import estimated
 from codeagent.extensions.batch.importers import KINDS, imported, predictions
 from codeagent.extensions.batch.pacing import Limiter
 from codeagent.extensions.batch.perform import Place
-from codeagent.extensions.batch.pool import Limits, Pool, make_mirrors, slots_of_machine
+from codeagent.extensions.batch.pool import BatchLimits, Pool, slots_of_machine
 from codeagent.extensions.batch.processes import Worker
 from codeagent.extensions.batch.progress import BatchProgress
 from codeagent.extensions.batch.report import write_reports
@@ -177,9 +176,8 @@ def _plan(tasks: Sequence[BatchTask], results: Results, args: argparse.Namespace
 async def _run(tasks: Sequence[BatchTask], results: Results, args: argparse.Namespace) -> int:
     results.hold()
     try:
-        results.collect(task.key for task in tasks)
+        results.collect()
         missing = results.missing(tasks, args.retry)[: args.limit]
-        _begin_again(missing, results)
         place = Place(results.state_dir, state_dir() / "mirrors", _settings(args))
         cluster = None
         if args.ray:
@@ -187,35 +185,28 @@ async def _run(tasks: Sequence[BatchTask], results: Results, args: argparse.Name
 
             cluster = await asyncio.to_thread(Cluster, args.ray, place, args.secrets)
         slots = args.slots or (slots_of_machine() if cluster is None else cluster.slots)
-        limits = Limits(slots, args.budget, args.task_budget)
+        limits = BatchLimits(slots, args.budget, args.task_budget)
         _check_budgets(missing, limits)
         progress = BatchProgress(len(missing), limits.slots)
         view = BatchView(progress)
         limiter = Limiter()
         log = results.path / "workers.log"
         new = (lambda: Worker(place, log, limiter)) if cluster is None else cluster.worker
-        pool = Pool(results, limits, new, progress, view)
+        pool = Pool(results, place, limits, new_worker=new, progress=progress, view=view)
         loop = asyncio.get_running_loop()
         for number in (signal.SIGINT, signal.SIGTERM):
             loop.add_signal_handler(number, pool.stop)
         progress.write(results.path)
         with view:
-            await make_mirrors(missing, place, view.say)
-            await pool.run(missing, _engine_answers())
+            await pool.prepare(missing)
+            await pool.run(missing, _engine_answers(here=not args.ray))
         write_reports(results, tasks)
         return _told(tasks, results)
     finally:
         results.close()
 
 
-def _begin_again(tasks: Sequence[BatchTask], results: Results) -> None:
-    """Number the next attempt of each task that has ended before."""
-    for task in tasks:
-        if (record := results.records.get(task.key)) is not None:
-            results.folder(task.key).begin_again(record.attempt + 1)
-
-
-def _check_budgets(tasks: Sequence[BatchTask], limits: Limits) -> None:
+def _check_budgets(tasks: Sequence[BatchTask], limits: BatchLimits) -> None:
     """Raise ConfigError if a task might pass the budget of the batch."""
     open_ended = any("budget" not in task.limits for task in tasks)
     if limits.budget is not None and limits.task_budget is None and open_ended:
@@ -232,12 +223,12 @@ def _settings(args: argparse.Namespace) -> dict[str, Any]:
     return given | ({"sandbox": {"kind": args.sandbox}} if args.sandbox else {})
 
 
-def _engine_answers() -> Callable[[], Awaitable[None]]:
-    """Return what asks the engine for something small."""
+def _engine_answers(*, here: bool) -> Callable[[], Awaitable[None]]:
+    """Return what asks the engine for something small, if it is on this machine."""
     engine = Engine(engine_socket(os.environ.get("DOCKER_HOST")))
 
     async def answers() -> None:
-        with suppress(EngineError):
+        if here:
             await engine.ask("GET", "/containers/json", {"limit": 1})
 
     return answers

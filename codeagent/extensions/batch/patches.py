@@ -162,6 +162,4 @@ def _changes_of_task(results: Path, key: str) -> Sequence[Change[Node]]:
     if record is None:
         raise ConfigError(f"{folder.path} has no result")
     mirror = Mirror.of(record.repository, state_dir() / "mirrors")
-    if not mirror.folder.exists():
-        mirror.update(record.repository)
     return mirror.changes(record.commit, folder.patch)

@@ -106,10 +106,11 @@ def page(records: Sequence[TaskRecord]) -> str:
     return _filled("page.html", rows)
 
 
-def diff_page(title: str, patch: bytes) -> str:
-    """Return a page that shows the patch of a task, file by file."""
-    text = visible(patch[:_LONGEST_DIFF].decode("utf-8", "replace"))
-    cut = len(patch) > _LONGEST_DIFF
+def diff_page(title: str, patch: Path) -> str:
+    """Return a page that shows the patch of a task, file by file. Raises OSError."""
+    with patch.open("rb") as file:
+        text = visible(file.read(_LONGEST_DIFF).decode("utf-8", "replace"))
+        cut = bool(file.read(1))
     return _filled("diff.html", {"title": title, "patch": text, "cut": cut})
 
 

@@ -1,5 +1,6 @@
 """The tool `take_patch`: what a task changed in its copy comes into the workspace as it is now."""
 
+import asyncio
 import os
 from collections.abc import Callable
 from dataclasses import replace
@@ -35,7 +36,7 @@ class Taking:
         git(repository, "commit", "-qm", "second")
         self._copy = tmp_path / "copy"
         self._mirror = Mirror.of(str(repository), tmp_path / "state/codeagent/mirrors")
-        self._mirror.update(str(repository))
+        asyncio.run(self._mirror.update(str(repository)))
         self._commit = self._mirror.commit("HEAD")
         self._mirror.check_out(self._commit, self._copy)
         self._results = Results(tmp_path / "results")
@@ -46,7 +47,7 @@ class Taking:
         change(self._copy)
         folder = self._results.folder("task")
         folder.path.mkdir(parents=True)
-        folder.patch.write_bytes(self._mirror.patch(self._commit, self._copy))
+        self._mirror.patch(self._commit, self._copy, folder.patch)
         folder.finish(replace(RECORD, repository=str(self.root), commit=self._commit))
         return TakePatchArgs(results=str(self._results.path), key="task")
 
