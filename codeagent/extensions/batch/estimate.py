@@ -1,6 +1,7 @@
 """Estimates what tasks will cost: by the tokens of tasks that have ended, and the price of the
 model."""
 
+from collections import Counter
 from collections.abc import Sequence
 from statistics import fmean
 
@@ -20,29 +21,21 @@ _PRICES = (
 
 
 def estimated(tasks: Sequence[BatchTask], like: Sequence[TaskRecord], model: str | None) -> str:
-    """Return what the tasks would cost, in words; `model` is that of tasks that name none.
-
-    A task that has ended before costs what it did, and any other what they did on average.
-    """
+    """Return what the tasks would cost if they use what those in `like` used on average, in words;
+    `model` is that of tasks that name none."""
     ended = [record for record in like if record.turns]
     if not ended:
         return _UNKNOWN
-    own = {record.subject: record for record in ended}
-    costs, mean = list[float](), dict[str | None, float | None]()
-    for task in tasks:
-        name = task.model or model
-        if (record := own.get(task.subject)) is not None:
-            cost = _cost(record, name)
-        else:
-            if name not in mean:
-                known = [cost for each in ended if (cost := _cost(each, name)) is not None]
-                mean[name] = fmean(known) if known else None
-            cost = mean[name]
-        costs += [] if cost is None else [cost]
-    if not costs:
+    total, priced = 0.0, 0
+    for name, number in Counter(task.model or model for task in tasks).items():
+        known = [cost for each in ended if (cost := _cost(each, name)) is not None]
+        if known:
+            total += fmean(known) * number
+            priced += number
+    if not priced:
         return "what they cost is not known: there is no price for the model"
-    few = f" for {len(costs)} of them; the others have no price" * (len(costs) < len(tasks))
-    return f"about ${sum(costs):.2f}{few}"
+    few = f" for {priced} of them; the others have no price" * (priced < len(tasks))
+    return f"about ${total:.2f}{few}"
 
 
 def _cost(record: TaskRecord, model: str | None) -> float | None:

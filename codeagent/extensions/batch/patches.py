@@ -17,16 +17,7 @@ from codeagent.core.json_types import JsonValue
 from codeagent.core.policy import ApprovalKey
 from codeagent.core.ports import Workspace
 from codeagent.core.sanitize import spelled
-from codeagent.core.tool import (
-    EXCLUSIVE,
-    Access,
-    Failed,
-    Preview,
-    Tool,
-    ToolArgs,
-    ToolContext,
-    ToolResult,
-)
+from codeagent.core.tool import Failed, Preview, Tool, ToolArgs, ToolContext, ToolResult
 from codeagent.extensions.batch.copies import Mirror, merged_text
 from codeagent.extensions.batch.results import Results
 from codeagent.tools.changes import FileTool
@@ -60,9 +51,6 @@ class TakePatch(FileTool[TakePatchArgs]):
     def __init__(self, workspace: Workspace, reads: ReadTracker) -> None:
         super().__init__(workspace, reads)
         self._read: dict[TakePatchArgs, Sequence[Change[Node]]] = {}
-
-    def access(self, args: TakePatchArgs, workspace: Workspace) -> Access:
-        return EXCLUSIVE
 
     def approval_key(self, args: TakePatchArgs) -> ApprovalKey:
         return paths_key(self._workspace, self._paths(args))
