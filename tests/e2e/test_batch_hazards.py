@@ -4,13 +4,16 @@ import asyncio
 import os
 import signal
 import subprocess
+from collections.abc import Callable
 from contextlib import suppress
 from pathlib import Path
 
 import pytest
 
-from tests.e2e.product import Product, bash, calls, of, running, say
+from tests.e2e.product import Product, bash, calls, of, results, running, say, text_of
 from tests.e2e.test_batch import SLOW, Batch, begun
+from tests.effort import up_to
+from tests.faults.test_batch_kills import left_running
 
 
 @pytest.fixture
@@ -30,8 +33,8 @@ def test_two_batches_share_their_mirrors_and_not_their_results(batch: Batch) -> 
     for process in both:
         process.communicate(timeout=100)
         assert process.returncode == 0
-    for results in (batch.results, other):
-        assert len((results / "results.jsonl").read_text().splitlines()) == 4
+    for folder in (batch.results, other):
+        assert len((folder / "results.jsonl").read_text().splitlines()) == 4
     assert len([*batch.product.home.glob("state/codeagent/mirrors/*.git")]) == 2
 
 
@@ -203,3 +206,28 @@ def test_a_task_with_a_retry_that_was_cut_off_continues_without_another_retry(ba
     assert (second["attempt"], second["session"] != first["session"]) == (2, True)
     assert len(of(batch.log(second), "run.started")) == 2, "it continued"
     assert not [*batch.results.glob("*/copy")]
+
+
+FETCH = """python3 -c "import urllib.request as u
+try: u.urlopen('http://nowhere.example/', timeout=20)
+except Exception as e: print('answered', e)"
+"""
+
+
+@pytest.mark.docker
+@pytest.mark.soak(row="networks of batches")
+def test_many_tasks_want_the_network_and_each_gets_a_way_out_of_its_own(
+    batch: Batch, tried: Callable[[int], None]
+) -> None:
+    number = up_to(3, 20)
+    networked = ("bash", {"command": FETCH, "network": True})
+    model = batch.product.script(calls(networked), say("done"))
+    tasks = (batch.task(each, allow=["bash", "bash(network: *)"]) for each in range(number))
+    batch.write(*(task | {"model": model} for task in tasks))
+    done = batch.run("--slots", "6", sandbox="docker")
+    tried(number)
+    assert done.code == 0, done.err
+    for record in batch.records:
+        [result] = results(batch.log(record))
+        assert "answered" in text_of(result)
+    assert left_running(batch.product.home) == []
