@@ -101,8 +101,8 @@ class Mirror:
 
         Its objects are copies: a task could change a file that it shares with the mirror.
         """
-        words = ("clone", "--quiet", "--no-hardlinks", "--no-checkout", ".", str(folder))
-        self._git(*words)
+        cloned = ("clone", "--quiet", "--no-hardlinks", "--no-checkout", ".", str(folder))
+        self._git(*cloned)
         for words in (("remote", "remove", "origin"), ("checkout", "--quiet", "--detach", commit)):
             _isolated(list(words), folder, {"GIT_DIR": str(folder / ".git")})
 
