@@ -16,7 +16,7 @@ from codeagent.core.acts import RunGroup, RunRecipe, RunShell, Stop
 from codeagent.core.approval_events import ApprovalRequested, ApprovalResolved
 from codeagent.core.audit import gather_stats
 from codeagent.core.dataclass import dataclass
-from codeagent.core.errors import CodeagentError, SessionError
+from codeagent.core.errors import CodeagentError, SandboxError, SessionError
 from codeagent.core.events import (
     KnownEvent,
     RunFinished,
@@ -44,6 +44,8 @@ if TYPE_CHECKING:
 
 _GO_ON = "The work was cut off by a crash. Look at what is there, and finish it."
 _Progress = Literal["new", "begun", "ended"]
+_PAUSES = (1.0, 5.0, 15.0)
+"""Seconds before a task is continued whose sandbox could not be had."""
 _LONGEST_END = 120.0
 """Seconds that the process of a killed batch may take to end its work on the same task."""
 Tell = Callable[[Mapping[str, Any]], None]
@@ -92,7 +94,13 @@ async def _performed(
     attempt = folder.attempt() or Attempt(1, "")
     try:
         attempt = await work.prepared(attempt)
-        record = await work.done(attempt)
+        for pause in _PAUSES:
+            with suppress(SandboxError):  # an engine that is restarted is there again soon
+                record = await work.done(folder.attempt() or attempt)
+                break
+            await asyncio.sleep(pause)
+        else:
+            record = await work.done(folder.attempt() or attempt)
     except CodeagentError as error:
         attempt = folder.attempt() or attempt
         record = work.record(attempt, error=str(error))
@@ -292,7 +300,7 @@ class _Reader:
                 self._tell({"state": "working", "turn": self._turns, "cost": cost})
 
     async def _checked(self, session: Session) -> Verdict:
-        """Run the check in the session's sandbox."""
+        """Run the check in the session's sandbox. Raises SandboxError if it could not end there."""
         events = session.events()
         if session.do(RunShell(self._task.check, shared=False)) is not None:
             return "failed"
@@ -301,6 +309,8 @@ class _Reader:
             async with asyncio.timeout(self._task.check_seconds):
                 async for event in events:
                     if isinstance(event, ToolResultAdded) and event.name == SHELL:
+                        if event.is_error and event.details.get("exit_code") is None:
+                            raise SandboxError(f"the check was cut off: {event.error}")
                         return "failed" if event.is_error else "passed"
         except TimeoutError:
             verdict = "stopped"
