@@ -81,6 +81,8 @@ def needs_engine(task: BatchTask, place: Place) -> bool:
 def given_up(task: BatchTask, folder: TaskFolder, place: Place, error: str) -> TaskRecord:
     """Write down that a task is not worked on any more, and return its record. Blocks; raises
     OSError."""
+    if (ended := folder.record()) is not None:
+        return ended
     attempt = folder.attempt() or Attempt(1, "")
     record = _Work(task, folder, place, None, lambda told: None).record(attempt, error=error)
     folder.finish(record := replace(record, ended=time.time()))
@@ -90,6 +92,9 @@ def given_up(task: BatchTask, folder: TaskFolder, place: Place, error: str) -> T
 async def _performed(
     task: BatchTask, folder: TaskFolder, work: "_Work", began: float
 ) -> TaskRecord:
+    if (ended := folder.record()) is not None:  # the process was killed while it removed the copy
+        await asyncio.to_thread(discard, folder.copy)
+        return ended
     folder.describe(task)
     attempt = folder.attempt() or Attempt(1, "")
     try:
