@@ -158,7 +158,7 @@ async def _run(tasks: Sequence[BatchTask], results: Results, args: argparse.Name
         if args.ray:
             from codeagent.extensions.batch.ray_workers import Cluster  # needs codeagent[ray]
 
-            cluster = await asyncio.to_thread(Cluster, args.ray, place, args.secrets)
+            cluster = await asyncio.to_thread(Cluster, args.ray, place, args.secrets, args.slots)
         slots = args.slots or (slots_of_machine() if cluster is None else cluster.slots)
         limits = Limits(slots, args.budget, args.task_budget)
         missing = _limited(missing, limits)
@@ -172,8 +172,9 @@ async def _run(tasks: Sequence[BatchTask], results: Results, args: argparse.Name
         for number in (signal.SIGINT, signal.SIGTERM):
             loop.add_signal_handler(number, pool.stop)
         with view:
-            await make_mirrors(missing, place, view.say)
-            await pool.run(missing, _engine_answers())
+            if cluster is None:  # a node makes those that it needs
+                await make_mirrors(missing, place, view.say)
+            await pool.run(missing, _engine_answers() if cluster is None else None)
         write_reports(results, tasks)
         return _told(tasks, results)
     finally:
