@@ -39,7 +39,7 @@ AIMS = {
     "kills at random": 1_000,
     "kills of the screen": 200,
     "kills of trials": 1_200,
-    "kills of a cluster": 100,
+    "kills of a cluster": 50,
     "commands tried out": 60,
     "landing races": 2_400,
     "I/O faults": 300,

@@ -172,9 +172,9 @@ async def _run(tasks: Sequence[BatchTask], results: Results, args: argparse.Name
         for number in (signal.SIGINT, signal.SIGTERM):
             loop.add_signal_handler(number, pool.stop)
         with view:
-            if cluster is None:  # a node makes those that it needs
+            if cluster is None:  # a node makes the mirrors that it needs
                 await make_mirrors(missing, place, view.say)
-            await pool.run(missing, _engine_answers() if cluster is None else None)
+            await pool.run(missing, _engine_answers(here=cluster is None))
         write_reports(results, tasks)
         return _told(tasks, results)
     finally:
@@ -210,13 +210,14 @@ def _settings(args: argparse.Namespace) -> dict[str, Any]:
     return given | ({"sandbox": {"kind": args.sandbox}} if args.sandbox else {})
 
 
-def _engine_answers() -> Callable[[], Awaitable[None]]:
-    """Return what asks the engine for something small."""
+def _engine_answers(*, here: bool) -> Callable[[], Awaitable[None]]:
+    """Return what asks the engine for something small, if it is on this machine."""
     engine = Engine(engine_socket(os.environ.get("DOCKER_HOST")))
 
     async def answers() -> None:
         with suppress(EngineError):
-            await engine.ask("GET", "/containers/json", {"limit": 1})
+            if here:
+                await engine.ask("GET", "/containers/json", {"limit": 1})
 
     return answers
 

@@ -28,7 +28,6 @@ _TASK_BYTES = 300 << 20
 """What a task is expected to take of the memory, its container included."""
 _SLOW = 1.0
 """Seconds for an answer of the engine beyond which no further task begins."""
-Answers = Callable[[], Awaitable[None]]
 
 
 @dataclass(frozen=True)
@@ -98,11 +97,10 @@ class Pool:
         self._working: dict[asyncio.Task[None], TaskWorker] = {}
         self._stopped = False
 
-    async def run(self, tasks: Sequence[BatchTask], answers: Answers | None) -> None:
+    async def run(self, tasks: Sequence[BatchTask], answers: Callable[[], Awaitable[None]]) -> None:
         """Work on all tasks, as far as the budget and `stop` let it. Raises OSError.
 
-        `answers` asks the engine for something small, to see how long it takes; None if the tasks
-        have engines of other machines.
+        `answers` asks the engine for something small, to see how long it takes.
         """
         waiting = deque(tasks)
         try:
@@ -124,12 +122,12 @@ class Pool:
             await asyncio.gather(*(worker.close() for worker in self._all()))
             self._progress.remove(self._results.path)
 
-    async def _may_begin(self, task: BatchTask, answers: Answers | None) -> bool:
+    async def _may_begin(self, task: BatchTask, answers: Callable[[], Awaitable[None]]) -> bool:
         if len(self._working) >= self._limits.slots or not self._spending.may_begin(
             self._most(task)
         ):
             return False
-        if answers is None or len(self._working) < (os.cpu_count() or 1):
+        if len(self._working) < (os.cpu_count() or 1):
             return True
         began = time.monotonic()
         await answers()

@@ -2,6 +2,7 @@
 
 import asyncio
 import os
+import signal
 import time
 from collections.abc import Callable, Mapping
 from contextlib import suppress
@@ -185,11 +186,13 @@ def work_here(given: Mapping[str, Any], limiter: Any) -> bytes:
     folder = TaskFolder(Path(given["folder"]))
     log = folder.path.parent / "workers.log"
     place = Place(Path(given["state_dir"]), state_dir() / "mirrors", given["settings"])
-    _refresh(task.repository, place.mirrors, given["batch"], log)
     worker = Worker(place, log, _LimiterThere(limiter))
 
     async def work() -> TaskRecord:
+        # Ray cancels by a signal that wakes no loop but one with a handler of its own.
+        asyncio.get_running_loop().add_signal_handler(signal.SIGINT, worker.stop)
         try:
+            await asyncio.to_thread(_refresh, task.repository, place.mirrors, given["batch"], log)
             return await worker.run(task, folder, lambda told: None)
         finally:
             await worker.close()

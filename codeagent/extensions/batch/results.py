@@ -1,12 +1,15 @@
 """The folder with the results of a batch: what became of each task, added to one file and never
 changed there."""
 
+import gc
 import json
 import os
 from collections.abc import Collection, Iterable
 from dataclasses import asdict
 from pathlib import Path
 from typing import Any, Literal, Self
+
+from pydantic_core import from_json
 
 from codeagent.config.checking import as_given
 from codeagent.core.dataclass import dataclass
@@ -76,7 +79,7 @@ class TaskRecord:
     @classmethod
     def of_line(cls, line: bytes) -> Self:
         """Raises ValueError, TypeError, KeyError for anything else."""
-        given: dict[str, Any] = json.loads(line)
+        given: dict[str, Any] = from_json(line)  # in half the time of json.loads
         usage = Usage(**given.pop("usage"))
         changed, denied = tuple(given.pop("changed")), tuple(given.pop("denied"))
         return cls(**given, usage=usage, changed=changed, denied=denied)
@@ -180,6 +183,14 @@ class Results:
             return self
         except OSError as error:
             raise ConfigError(f"{self.path / RECORDS} cannot be read ({error.strerror})") from error
+        gc.disable()  # all of it is kept: to look for garbage takes half of the time
+        try:
+            self._add_lines(data)
+        finally:
+            gc.enable()
+        return self
+
+    def _add_lines(self, data: bytes) -> None:
         for number, line in enumerate(data.split(b"\n")[:-1], 1):
             try:
                 self._add(TaskRecord.of_line(line))
@@ -187,7 +198,6 @@ class Results:
                 raise ConfigError(
                     f"{self.path / RECORDS}:{number}: it is not a record ({error}); nothing was run"
                 ) from None
-        return self
 
     def hold(self) -> Self:
         """Read the records, and keep others from writing until `close`. Raises ConfigError."""
