@@ -140,26 +140,38 @@ def _tasks(batches: Batches, rounds: int) -> Iterator[Figure]:
     one = statistics.median(alone)
     each = statistics.median(done.cpu for done in ours[8]) / count
     yield Figure(
-        f"CPU of a task through a batch of {count}", f"{each:.3f} s",
-        f"codeagent run {one:.3f} s", each / one, "<= 1.10",
-    )  # fmt: skip
+        f"CPU of a task through a batch of {count}",
+        f"{each:.3f} s",
+        f"codeagent run {one:.3f} s",
+        each / one,
+        "<= 1.10",
+    )
     walls = {slots: min(done.wall for done in found) for slots, found in ours.items()}
     best = (os.cpu_count() or 1) / one
     rate = count / walls[8]
     yield Figure(
-        f"{count} tasks over {REPOSITORIES} repositories", f"{rate:.2f} /s",
-        f"processors / CPU of one {best:.2f} /s", rate / best, ">= 0.9",
-    )  # fmt: skip
+        f"{count} tasks over {REPOSITORIES} repositories",
+        f"{rate:.2f} /s",
+        f"processors / CPU of one {best:.2f} /s",
+        rate / best,
+        ">= 0.9",
+    )
     yield Figure(
-        "16 slots", f"{walls[16]:.1f} s", f"8 slots {walls[8]:.1f} s", walls[16] / walls[8],
+        "16 slots",
+        f"{walls[16]:.1f} s",
+        f"8 slots {walls[8]:.1f} s",
+        walls[16] / walls[8],
         "<= 1.0",
-    )  # fmt: skip
+    )
     memory = batches.memory("--slots", "8")
     spread = max(memory) - min(memory)
     yield Figure(
-        "memory of the process that hands them out", f"+{spread:.1f} MB",
-        f"{memory[0]:.0f} MB after a tenth", None, "<= 20 MB",
-    )  # fmt: skip
+        "memory of the process that hands them out",
+        f"+{spread:.1f} MB",
+        f"{memory[0]:.0f} MB after a tenth",
+        None,
+        "<= 20 MB",
+    )
 
 
 def _on_ray(batches: Batches) -> Iterator[Figure]:
@@ -183,9 +195,12 @@ def _on_ray(batches: Batches) -> Iterator[Figure]:
         cluster.shutdown()
     there, here = min(walls[True]), min(walls[False])
     yield Figure(
-        "the same on two Ray nodes of this machine", f"{there:.1f} s", f"local {here:.1f} s",
-        there / here, "<= 1.10",
-    )  # fmt: skip
+        "the same on two Ray nodes of this machine",
+        f"{there:.1f} s",
+        f"local {here:.1f} s",
+        there / here,
+        "<= 1.10",
+    )
 
 
 def _many_lines() -> Iterator[Figure]:
@@ -204,18 +219,36 @@ def _many_lines() -> Iterator[Figure]:
         reading = time.process_time() - began
         (folder / "results").mkdir()
         first = TaskRecord(
-            "", "", "", "/r/1", "a" * 40, "openai/gpt-5", "done", "passed", "", (), (1, 2, 3),
-            Usage(input_tokens=1000, output_tokens=100, cost_usd=0.01), 5, 12.5, 1.0, 1, "s",
-        )  # fmt: skip
+            "",
+            "",
+            "",
+            "/r/1",
+            "a" * 40,
+            "openai/gpt-5",
+            "done",
+            "passed",
+            "",
+            (),
+            (1, 2, 3),
+            Usage(input_tokens=1000, output_tokens=100, cost_usd=0.01),
+            5,
+            12.5,
+            1.0,
+            1,
+            "s",
+        )
         with (folder / "results" / RECORDS).open("wb") as file:
             for task in tasks:
                 one = replace(first, key=task.key, subject=task.subject, title=task.title)
                 file.write(one.line())
         took = [_resumed(folder / "results", tasks) for _ in range(3)]
     yield Figure(
-        f"CPU to read and sum up {LINES:,} results", f"{min(took):.2f} s",
-        f"to read the tasks {reading:.2f} s", min(took) / 2, "<= 2 s",
-    )  # fmt: skip
+        f"CPU to read and sum up {LINES:,} results",
+        f"{min(took):.2f} s",
+        f"to read the tasks {reading:.2f} s",
+        min(took) / 2,
+        "<= 2 s",
+    )
 
 
 def _resumed(path: Path, tasks: Sequence[BatchTask]) -> float:
