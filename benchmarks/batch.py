@@ -255,7 +255,7 @@ def _resumed(path: Path, tasks: Sequence[BatchTask]) -> float:
     began = time.process_time()
     results = Results(path).hold()
     try:
-        results.collect(task.key for task in tasks)
+        results.collect()
         assert not results.missing(tasks)
         write_reports(results, tasks)
     finally:

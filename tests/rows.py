@@ -38,6 +38,7 @@ AIMS = {
     "kills at system calls": 500,
     "kills at random": 1_000,
     "kills of the screen": 200,
+    "kills of batches": 100,
     "kills of trials": 1_200,
     "kills of a cluster": 50,
     "commands tried out": 60,

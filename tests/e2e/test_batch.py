@@ -140,6 +140,11 @@ def begun(batch: Batch) -> Callable[[], bool]:
     return lambda: any(batch.results.glob("*/copy/begun"))
 
 
+def workers(batch: int) -> list[int]:
+    children = Path(f"/proc/{batch}/task/{batch}/children").read_text().split()
+    return [int(each) for each in children if b"work" in Path(f"/proc/{each}/cmdline").read_bytes()]
+
+
 def test_an_interrupted_batch_ends_in_order_and_the_next_goes_on_with_it(batch: Batch) -> None:
     batch.write(batch.task(0, *SLOW))
     process = batch.product.start(*batch.words, "--sandbox", "off")
@@ -159,8 +164,8 @@ def test_a_killed_process_loses_no_task_and_does_none_twice(whose: str, batch: B
     process = batch.product.start(*batch.words, "--sandbox", "off")
     batch.until(begun(batch))
     if whose == "worker":
-        [worker] = Path(f"/proc/{process.pid}/task/{process.pid}/children").read_text().split()
-        os.kill(int(worker), signal.SIGKILL)
+        [worker] = workers(process.pid)
+        os.kill(worker, signal.SIGKILL)
         process.communicate(timeout=60)
     else:
         os.kill(process.pid, signal.SIGKILL)

@@ -7,7 +7,6 @@ import os
 import random
 import signal
 from collections.abc import Awaitable, Callable, Coroutine, Iterable, Sequence
-from contextlib import suppress
 from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -18,13 +17,13 @@ from rich.text import Text
 
 from codeagent.commands.arguments import add_list, add_sandbox, amount, count, say
 from codeagent.config.local_environment import state_dir
-from codeagent.core.errors import ConfigError, EngineError
+from codeagent.core.errors import ConfigError
 from codeagent.core.sanitize import one_line
 from codeagent.extensions.batch.comparison import compared
 from codeagent.extensions.batch.importers import KINDS, imported, predictions
 from codeagent.extensions.batch.pacing import Limiter
 from codeagent.extensions.batch.perform import Place
-from codeagent.extensions.batch.pool import Limits, Pool, make_mirrors, slots_of_machine
+from codeagent.extensions.batch.pool import BatchLimits, Pool, slots_of_machine
 from codeagent.extensions.batch.processes import Worker
 from codeagent.extensions.batch.progress import Progress
 from codeagent.extensions.batch.report import write_reports
@@ -150,9 +149,8 @@ def _plan(tasks: Sequence[BatchTask], results: Results, args: argparse.Namespace
 async def _run(tasks: Sequence[BatchTask], results: Results, args: argparse.Namespace) -> int:
     results.hold()
     try:
-        results.collect(task.key for task in tasks)
+        results.collect()
         missing = results.missing(tasks, args.retry)[: args.limit]
-        _begin_again(missing, results)
         place = Place(results.state_dir, state_dir() / "mirrors", _settings(args))
         cluster = None
         if args.ray:
@@ -160,20 +158,20 @@ async def _run(tasks: Sequence[BatchTask], results: Results, args: argparse.Name
 
             cluster = await asyncio.to_thread(Cluster, args.ray, place, args.secrets, args.slots)
         slots = args.slots or (slots_of_machine() if cluster is None else cluster.slots)
-        limits = Limits(slots, args.budget, args.task_budget)
+        limits = BatchLimits(slots, args.budget, args.task_budget)
         missing = _limited(missing, limits)
         progress = Progress(len(missing), limits.slots)
         view = BatchView(progress)
         limiter = Limiter()
         log = results.path / "workers.log"
         new = (lambda: Worker(place, log, limiter)) if cluster is None else cluster.worker
-        pool = Pool(results, limits, new, progress, view)
+        pool = Pool(results, place, limits, new_worker=new, progress=progress, view=view)
         loop = asyncio.get_running_loop()
         for number in (signal.SIGINT, signal.SIGTERM):
             loop.add_signal_handler(number, pool.stop)
         with view:
             if cluster is None:  # a node makes the mirrors that it needs
-                await make_mirrors(missing, place, view.say)
+                await pool.prepare(missing)
             await pool.run(missing, _engine_answers(here=cluster is None))
         write_reports(results, tasks)
         return _told(tasks, results)
@@ -181,14 +179,7 @@ async def _run(tasks: Sequence[BatchTask], results: Results, args: argparse.Name
         results.close()
 
 
-def _begin_again(tasks: Sequence[BatchTask], results: Results) -> None:
-    """Number the next attempt of each task that has ended before."""
-    for task in tasks:
-        if (record := results.records.get(task.key)) is not None:
-            results.folder(task.key).begin_again(record.attempt + 1)
-
-
-def _limited(tasks: Sequence[BatchTask], limits: Limits) -> list[BatchTask]:
+def _limited(tasks: Sequence[BatchTask], limits: BatchLimits) -> list[BatchTask]:
     """Give each task a budget if the batch has one. Raises ConfigError."""
     if limits.budget is None and limits.task_budget is None:
         return list(tasks)
@@ -215,9 +206,8 @@ def _engine_answers(*, here: bool) -> Callable[[], Awaitable[None]]:
     engine = Engine(engine_socket(os.environ.get("DOCKER_HOST")))
 
     async def answers() -> None:
-        with suppress(EngineError):
-            if here:
-                await engine.ask("GET", "/containers/json", {"limit": 1})
+        if here:
+            await engine.ask("GET", "/containers/json", {"limit": 1})
 
     return answers
 

@@ -1,24 +1,28 @@
 """Copies of repositories: one mirror of each, and a working copy of its own for each task."""
 
+import asyncio
 import os
-import shutil
+import signal
 import subprocess
-import tempfile
-from collections.abc import Mapping, Sequence
+from collections.abc import AsyncIterator, Iterable, Mapping, Sequence
+from contextlib import asynccontextmanager, suppress
 from hashlib import sha256
 from pathlib import Path
 
 from codeagent.core.dataclass import dataclass
 from codeagent.core.errors import ConfigError
-from codeagent.core.host_programs import HostProgram, minimal, run_program
+from codeagent.core.host_programs import HostProgram, minimal, run_program, start_program
 from codeagent.core.programs import find_program
 from codeagent.core.sanitize import one_line
-from codeagent.disk.locks import locked
+from codeagent.disk.locks import open_lock_file, try_lock
+from codeagent.disk.opens import closing_fd, open_folder, remove_tree
 from codeagent.disk.private import make_private_folder
 from codeagent.disk.repository import isolated_environment
 
 CLONING = HostProgram("git for batches", None)
 _SECONDS = 1800.0
+_LARGEST = 100 << 20
+"""Bytes of a file beyond which a patch leaves it out."""
 _SAFE = {
     "protocol.ext.allow": "never",
     "core.hooksPath": os.devnull,
@@ -26,6 +30,24 @@ _SAFE = {
     "gc.auto": "0",
 }
 """Settings that no repository and no file of the user's overrides."""
+
+
+@asynccontextmanager
+async def alone(path: Path, seconds: float) -> AsyncIterator[int]:
+    """Hold the lock at `path`, and yield its file. Raises OSError, TimeoutError if others hold it
+    for so long."""
+    make_private_folder(path.parent)
+    with closing_fd(open_lock_file(path)) as fd:
+        async with asyncio.timeout(seconds):
+            while not try_lock(fd):  # noqa: ASYNC110  # a lock of another process tells nobody
+                await asyncio.sleep(0.05)
+        yield fd
+
+
+def discard(path: Path) -> None:
+    """Remove what is there, whatever the modes of its folders; it may be missing."""
+    with suppress(OSError), closing_fd(open_folder(path.parent)) as folder:
+        remove_tree(path.name, folder)
 
 
 @dataclass(frozen=True)
@@ -39,21 +61,33 @@ class Mirror:
         """Name the mirror of this repository in a folder of mirrors."""
         return cls(folder / f"{sha256(repository.encode()).hexdigest()[:24]}.git")
 
-    def update(self, repository: str) -> None:
-        """Make it, or fetch what is new. Blocks; raises ConfigError with what git says."""
-        make_private_folder(self.folder.parent)
-        with locked(self.folder.with_suffix(".lock")):
-            if self.folder.exists():
-                refs = ("+refs/*:refs/*", "--prune", "--no-auto-gc")
-                _with_user(["fetch", "--quiet", repository, *refs], self.folder)
-                return
-            new = Path(tempfile.mkdtemp(dir=self.folder.parent))
+    async def update(self, repository: str) -> None:
+        """Make it, or fetch what is new; a cancellation ends that. Raises ConfigError with what git
+        says."""
+        try:
+            async with alone(self.folder.with_suffix(".lock"), _SECONDS) as lock:
+                await self._updated(repository, lock)
+        except OSError as error:
+            raise ConfigError(f"the mirror of {repository}: {error.strerror or error}") from error
+
+    async def _updated(self, repository: str, lock: int) -> None:
+        """Git has the lock too: it may outlive a process that is killed for a moment."""
+        if not self.folder.exists():
+            discard(new := self.folder.with_suffix(".new"))
+            words = ["clone", "--quiet", "--mirror", "--no-local", "--", repository, str(new)]
             try:
-                words = ["clone", "--quiet", "--mirror", "--no-local", "--", repository, str(new)]
-                _with_user(words, self.folder.parent)
+                await _with_user(words, self.folder.parent, lock)
                 new.rename(self.folder)
             finally:
-                shutil.rmtree(new, ignore_errors=True)
+                discard(new)
+            return
+        for left in (*self.folder.rglob("*.lock"), *self.folder.glob("objects/**/tmp_*")):
+            left.unlink(missing_ok=True)  # of a git that was killed
+        words = ["fetch", "--quiet", "--prune", "--no-auto-gc", "--", repository, "+refs/*:refs/*"]
+        await _with_user(words, self.folder, lock)
+        said = await _with_user(["ls-remote", "--", repository, "HEAD"], self.folder, lock)
+        if head := said.decode().partition("\t")[0]:
+            await asyncio.to_thread(self._git, "update-ref", "--no-deref", "HEAD", head)
 
     def commit(self, name: str) -> str:
         """Return the full hash of what a commit, branch or tag names. Raises ConfigError."""
@@ -63,41 +97,73 @@ class Mirror:
         return found.decode().strip()
 
     def check_out(self, commit: str, folder: Path) -> None:
-        """Make a working copy, with a repository of its own that shares the objects. Raises
-        ConfigError."""
-        self._git("clone", "--quiet", "--local", "--no-checkout", ".", str(folder))
+        """Make a working copy, with a repository of its own. Raises ConfigError.
+
+        Its objects are copies: a task could change a file that it shares with the mirror.
+        """
+        self._git("clone", "--quiet", "--no-hardlinks", "--no-checkout", ".", str(folder))
         for words in (("remote", "remove", "origin"), ("checkout", "--quiet", "--detach", commit)):
             _isolated(list(words), folder, {"GIT_DIR": str(folder / ".git")})
 
-    def patch(self, commit: str, folder: Path) -> bytes:
-        """Return what differs in a working copy from its commit, new files included and ignored
-        ones not. Raises ConfigError.
+    def patch(self, commit: str, folder: Path, to: Path) -> str:
+        """Write down what differs in a working copy from its commit, new files included and ignored
+        ones not; return what had to be left out, as a phrase. Raises ConfigError, OSError.
 
-        Nothing that is in the copy's own repository is looked at.
+        Nothing that is in the copy's own repository is looked at, and repositories in it are
+        folders like others: the copy serves for nothing else afterwards.
         """
-        with tempfile.TemporaryDirectory(prefix="codeagent-patch-") as own:
-            (objects := Path(own, "objects")).mkdir()
-            there = {
-                "GIT_DIR": str(self.folder),
-                "GIT_WORK_TREE": str(folder),
-                "GIT_INDEX_FILE": str(Path(own, "index")),
-                "GIT_OBJECT_DIRECTORY": str(objects),
-                "GIT_ALTERNATE_OBJECT_DIRECTORIES": str(self.folder / "objects"),
-            }
+        discard(own := to.with_suffix(".git"))
+        (own / "objects").mkdir(parents=True)
+        there = {
+            "GIT_DIR": str(self.folder),
+            "GIT_WORK_TREE": str(folder),
+            "GIT_INDEX_FILE": str(own / "index"),
+            "GIT_OBJECT_DIRECTORY": str(own / "objects"),
+            "GIT_ALTERNATE_OBJECT_DIRECTORIES": str(self.folder / "objects"),
+        }
+        try:
             _isolated(["read-tree", commit], folder, there)
-            _isolated(["add", "--all", "."], folder, there)
-            words = ["diff", "--cached", "--binary", "--full-index", "--no-ext-diff", commit]
-            return _isolated(words, folder, there)
+            large = [f":(literal){name}" for name in _opened_up(folder)[:1000]]
+            words = ["ls-files", "-z", "--others", "--modified", "--exclude-standard", "--"]
+            left = _isolated([*words, *large], folder, there).split(b"\0")[:-1] if large else []
+            words = ["add", "--all", "--pathspec-from-file=-", "--pathspec-file-nul"]
+            without = b"".join(b"\0:(exclude,literal)" + name for name in left)
+            _isolated(words, folder, there, b"." + without)
+            words = ["diff", "--cached", "--binary", "--full-index", "--no-ext-diff"]
+            _isolated([*words, f"--output={to}", commit], folder, there)
+        finally:
+            discard(own)
+        names = one_line(b" ".join(left).decode("utf-8", "replace"), 300)
+        return names and f"the patch leaves out what is larger than {_LARGEST >> 20} MB: {names}"
 
     def _git(self, *words: str) -> bytes:
         return _isolated(list(words), self.folder, {"GIT_DIR": str(self.folder)})
 
 
-def changed_lines(patch: bytes) -> tuple[int, int, int]:
-    """Return how many files a patch changes, and how many lines it adds and removes."""
+def _opened_up(folder: Path) -> list[str]:
+    """Let git read all of a working copy, repositories in it too; return the large files."""
+    large = []
+    for path, folders, files in os.walk(folder):
+        for mode, names in ((0o700, folders), (0o400, files)):
+            for each in (Path(path, name) for name in names):
+                if each.name.lower() == ".git" and each != folder / ".git":
+                    discard(each)
+                    continue
+                status = each.lstat()
+                if not each.is_symlink() and status.st_mode & mode != mode:
+                    with suppress(OSError):  # git says so
+                        each.chmod(status.st_mode | mode)
+                if names is files and status.st_size > _LARGEST:
+                    large.append(str(each.relative_to(folder)))
+        folders[:] = [name for name in folders if name.lower() != ".git"]
+    return large
+
+
+def changed_lines(patch: Iterable[bytes]) -> tuple[int, int, int]:
+    """Return how many files the lines of a patch change, and how many lines they add and remove."""
     files = added = removed = 0
     within = False
-    for line in patch.split(b"\n"):
+    for line in patch:
         if line.startswith(b"diff --git "):
             files += 1
         within = (within and not line.startswith(b"diff --git ")) or line.startswith(b"@@ ")
@@ -106,35 +172,60 @@ def changed_lines(patch: bytes) -> tuple[int, int, int]:
     return files, added, removed
 
 
-def _with_user(words: Sequence[str], folder: Path) -> None:
+async def _with_user(words: Sequence[str], folder: Path, lock: int) -> bytes:
     """Run git with the user's own configuration and keys, as an address may need them."""
     own = {"GIT_TERMINAL_PROMPT": "0", "GIT_SSH_COMMAND": "ssh -oBatchMode=yes"}
     more = ("SSH_AUTH_SOCK", "GIT_SSH_COMMAND", "XDG_CONFIG_HOME", "http_proxy", "https_proxy")
-    _run(words, folder, own | minimal(os.environ, *more))
+    process = await start_program(
+        CLONING,
+        _command(words, folder),
+        folder=folder,
+        environment=own | minimal(os.environ, *more),
+        stdin=asyncio.subprocess.DEVNULL,
+        stdout=asyncio.subprocess.PIPE,
+        stderr=asyncio.subprocess.PIPE,
+        start_new_session=True,
+        pass_fds=(lock,),
+    )
+    try:
+        async with asyncio.timeout(_SECONDS):
+            out, errors = await process.communicate()
+    finally:
+        if process.returncode is None:
+            os.killpg(process.pid, signal.SIGKILL)
+            await process.wait()
+    return _output(words, process.returncode, out, errors)
 
 
-def _isolated(words: Sequence[str], folder: Path, variables: Mapping[str, str]) -> bytes:
+def _isolated(
+    words: Sequence[str], folder: Path, variables: Mapping[str, str], data: bytes = b""
+) -> bytes:
     """Run git without the configuration of the user or the system."""
-    return _run(words, folder, {**isolated_environment(folder), **variables})
-
-
-def _run(words: Sequence[str], folder: Path, environment: Mapping[str, str]) -> bytes:
-    program = find_program("git", folder)
-    if program is None:
-        raise ConfigError("git is not installed; nothing was run")
-    safe = [word for name, value in _SAFE.items() for word in ("-c", f"{name}={value}")]
     try:
         ran = run_program(
             CLONING,
-            [program, *safe, *words],
+            _command(words, folder),
             folder=folder,
-            environment=environment,
+            environment={**isolated_environment(folder), **variables},
             seconds=_SECONDS,
+            data=data,
             start_new_session=True,
         )
     except (OSError, subprocess.SubprocessError) as error:
         raise ConfigError(f"git {words[0]}: {error}") from error
-    if ran.returncode:
-        said = one_line(ran.stderr.decode("utf-8", "replace"), 300) or f"exit {ran.returncode}"
+    return _output(words, ran.returncode, ran.stdout, ran.stderr)
+
+
+def _command(words: Sequence[str], folder: Path) -> list[str | Path]:
+    program = find_program("git", folder)
+    if program is None:
+        raise ConfigError("git is not installed; nothing was run")
+    safe = [word for name, value in _SAFE.items() for word in ("-c", f"{name}={value}")]
+    return [program, *safe, *words]
+
+
+def _output(words: Sequence[str], code: int | None, out: bytes, errors: bytes) -> bytes:
+    if code:
+        said = one_line(errors.decode("utf-8", "replace"), 300) or f"exit {code}"
         raise ConfigError(f"git {words[0]}: {said}")
-    return ran.stdout
+    return out

@@ -84,16 +84,20 @@ class _Lane:
     def heard(self, limits: Limits) -> None:
         for what, said in limits.items():
             self._buckets[what].heard(said, self._clock())
-        self._gap = self._gap * 0.7 if self._gap > 0.05 else 0.0
+        if self._clock() >= self._paused_until:  # what was refused together with others answers too
+            self._gap = self._gap * 0.95 if self._gap > 0.05 else 0.0
 
     def refused(self, began: float, retry_after: float | None) -> None:
-        """Pause; a request that began before the last pause says nothing new."""
+        """Pause; a request that began before the last pause can only make that longer."""
         now = self._clock()
+        until = now + min(max(retry_after or 0.0, 1.0), _LONGEST_PAUSE)
         if began <= self._paused_at:
+            if now < self._paused_until:
+                self._paused_until = max(self._paused_until, until)
             return
         self._gap = min(max(self._gap * 2, 0.25), _WIDEST_GAP)
         self._paused_at = now
-        self._paused_until = now + min(max(retry_after or 0.0, 1.0), _LONGEST_PAUSE)
+        self._paused_until = until
 
     def begin_next(self) -> float | None:
         """Let the next request begin if it may: return the seconds until one may, None if none
@@ -158,15 +162,20 @@ class SharedPacing:
     def __init__(self, line: "PacingLine", model: str) -> None:
         self._line = line
         self._model = model
-        self._asked: asyncio.Future[float] | None = None
+        self._asked: list[asyncio.Future[float]] = []
+        """Questions that nobody waits for any more: the next request takes one."""
         self._began = 0.0
 
     async def may_begin(self, tokens: int, seconds: float) -> bool:
-        self._asked = self._asked or self._line.ask(self._model, tokens)
-        done, _ = await asyncio.wait((self._asked,), timeout=seconds)
-        if not done:
+        asked = self._asked.pop(0) if self._asked else self._line.ask(self._model, tokens)
+        try:
+            await asyncio.wait((asked,), timeout=seconds)
+        finally:
+            if not asked.done():
+                self._asked.append(asked)
+        if not asked.done():
             return False
-        self._began, self._asked = self._asked.result(), None
+        self._began = asked.result()
         return True
 
     def answered(self, headers: Mapping[str, str]) -> None:

@@ -2,7 +2,6 @@
 came of it."""
 
 import asyncio
-import os
 import shutil
 import time
 from collections.abc import Callable, Mapping
@@ -31,9 +30,8 @@ from codeagent.core.json_types import MAIN
 from codeagent.core.messages import Usage
 from codeagent.core.notes import SHELL
 from codeagent.core.runtime import Session
-from codeagent.disk.locks import open_lock_file, wait_for_lock
 from codeagent.disk.private import make_private_folder
-from codeagent.extensions.batch.copies import Mirror, changed_lines
+from codeagent.extensions.batch.copies import Mirror, alone, changed_lines, discard
 from codeagent.extensions.batch.results import Attempt, TaskFolder, TaskRecord, Verdict
 from codeagent.extensions.batch.tasks import BatchTask
 from codeagent.headless import answer_of_nobody, end_of
@@ -67,18 +65,30 @@ async def perform(
     """Do a task, or go on with it where a killed process was; its record is written down. Raises
     OSError."""
     began = time.monotonic()
-    make_private_folder(folder.path)
-    fd = open_lock_file(folder.path / "lock")
-    try:
-        await asyncio.to_thread(wait_for_lock, fd, seconds=_LONGEST_END)
+    async with alone(folder.path / "lock", _LONGEST_END):
         return await _performed(task, folder, _Work(task, folder, place, app, tell), began)
-    finally:
-        os.close(fd)
+
+
+def needs_engine(task: BatchTask, place: Place) -> bool:
+    """Whether the commands of a task run in a container."""
+    sandbox: Mapping[str, Any] = task.settings_over(place.settings).get("sandbox", {})
+    return sandbox.get("kind") != "off"
+
+
+def given_up(task: BatchTask, folder: TaskFolder, place: Place, error: str) -> TaskRecord:
+    """Write down that a task is not worked on any more, and return its record. Blocks; raises
+    OSError."""
+    attempt = folder.attempt() or Attempt(1, "")
+    record = _Work(task, folder, place, None, lambda told: None).record(attempt, error=error)
+    folder.finish(record := replace(record, ended=time.time()))
+    return record
 
 
 async def _performed(
     task: BatchTask, folder: TaskFolder, work: "_Work", began: float
 ) -> TaskRecord:
+    if (ended := folder.record()) is not None:  # its process was killed after that
+        return ended
     folder.describe(task)
     attempt = folder.attempt() or Attempt(1, "")
     try:
@@ -87,10 +97,14 @@ async def _performed(
     except CodeagentError as error:
         attempt = folder.attempt() or attempt
         record = work.record(attempt, error=str(error))
+        if attempt.commit:
+            with suppress(CodeagentError):  # it failed already
+                _, changed = await work.patched(attempt)
+                record = replace(record, changed=changed)
     record = replace(record, seconds=round(time.monotonic() - began, 3), ended=time.time())
     if record.reason != "interrupted":
         folder.finish(record)
-        await asyncio.to_thread(shutil.rmtree, folder.copy, ignore_errors=True)
+        await asyncio.to_thread(discard, folder.copy)
     return record
 
 
@@ -98,8 +112,9 @@ class _Work:
     """One attempt at one task."""
 
     def __init__(
-        self, task: BatchTask, folder: TaskFolder, place: Place, app: "App", tell: Tell
+        self, task: BatchTask, folder: TaskFolder, place: Place, app: "App | None", tell: Tell
     ) -> None:
+        """`app` is needed to work, and not for a record."""
         self._task = task
         self._folder = folder
         self._place = place
@@ -115,12 +130,12 @@ class _Work:
         if attempt.commit:
             return attempt
         self._tell({"state": "copying"})
+        if not self._mirror.folder.exists():
+            await self._mirror.update(self._task.repository)
         return await asyncio.to_thread(self._copied, attempt)
 
     def _copied(self, attempt: Attempt) -> Attempt:
-        shutil.rmtree(self._folder.copy, ignore_errors=True)
-        if not self._mirror.folder.exists():
-            self._mirror.update(self._task.repository)
+        discard(self._folder.copy)
         commit = self._mirror.commit(self._task.commit)
         self._mirror.check_out(commit, self._folder.copy)
         attempt = replace(attempt, commit=commit)
@@ -129,8 +144,11 @@ class _Work:
 
     async def done(self, attempt: Attempt) -> TaskRecord:
         """Run the agent and the check; return what came of it. Raises CodeagentError, OSError."""
-        progress = await asyncio.to_thread(self._progress, attempt.session)
+        assert self._app is not None
+        progress, spent = await asyncio.to_thread(self._progress, attempt.session)
         settings = self._task.settings_over(self._place.settings)
+        if budget := settings.get("limits", {}).get("budget"):  # it is one of each run
+            settings["limits"] = settings["limits"] | {"budget": max(budget - spent, 1e-6)}
         reader = _Reader(self._task, self._folder, attempt, self._tell)
         reader.ended = progress == "ended"
         await self._app.work(
@@ -141,26 +159,44 @@ class _Work:
                 recipe=self._task.recipe,
                 inputs=self._task.inputs,
                 resume=attempt.session or None,
-                needs_sandbox=settings.get("sandbox", {}).get("kind") != "off",
+                needs_sandbox=needs_engine(self._task, self._place),
                 lists_changes=False,
             ),
             reader,
         )
         attempt = replace(attempt, session=reader.session)
-        patch = await asyncio.to_thread(self._mirror.patch, attempt.commit, self._folder.copy)
-        self._folder.patch.write_bytes(patch)
+        left_out, changed = await self.patched(attempt)
         await asyncio.to_thread(self._keep)
-        record = self.record(attempt, verdict=reader.verdict)
-        return replace(record, changed=changed_lines(patch))
+        record = self.record(attempt, verdict=reader.verdict, error=left_out)
+        return replace(record, changed=changed)
 
-    def _progress(self, session: str) -> _Progress:
-        """Return how far a session is that a killed process left. Raises SessionError."""
-        events = self._store.read(session).events if session else ()
-        runs = [each for each in events if isinstance(each, RunStarted | RunFinished)]
+    async def patched(self, attempt: Attempt) -> tuple[str, tuple[int, int, int]]:
+        """Write the patch; return what it leaves out, and its size. Raises ConfigError, OSError."""
+
+        def made() -> tuple[str, tuple[int, int, int]]:
+            to = self._folder.patch
+            left_out = self._mirror.patch(attempt.commit, self._folder.copy, to)
+            with to.open("rb") as lines:
+                return left_out, changed_lines(lines)
+
+        return await asyncio.to_thread(made)
+
+    def _progress(self, session: str) -> tuple[_Progress, float]:
+        """Return how far a session is that a killed process left, and the US dollars that it has
+        cost. Raises SessionError."""
+        events = (
+            list(self._store.with_children(self._store.read(session).events)) if session else []
+        )
+        spent = gather_stats(events).usage.cost_usd or 0.0
+        runs = [
+            each
+            for each in events
+            if isinstance(each, RunStarted | RunFinished) and each.agent == MAIN
+        ]
         if not runs:
-            return "new"
+            return "new", spent
         ended = isinstance(last := runs[-1], RunFinished) and last.reason != "interrupted"
-        return "ended" if ended else "begun"
+        return "ended" if ended else "begun", spent
 
     def record(self, attempt: Attempt, *, verdict: Verdict = "none", error: str = "") -> TaskRecord:
         """Return what the log of the session says of the task."""
@@ -204,7 +240,8 @@ class _Work:
         for pattern in self._task.keep:
             for found in self._folder.copy.glob(pattern):
                 inside = found.relative_to(self._folder.copy)
-                if found.is_symlink() or not found.is_file() or inside.parts[0] == ".git":
+                straight = found.resolve() == self._folder.copy.resolve() / inside
+                if not straight or not found.is_file() or inside.parts[0] == ".git":
                     continue
                 target = self._folder.kept / inside
                 make_private_folder(target.parent)
@@ -257,12 +294,12 @@ class _Reader:
         events = session.events()
         if session.do(RunShell(self._task.check, shared=False)) is not None:
             return "failed"
-        verdict: Verdict = "passed"
+        verdict: Verdict = "failed"
         try:
             async with asyncio.timeout(self._task.check_seconds):
                 async for event in events:
                     if isinstance(event, ToolResultAdded) and event.name == SHELL:
-                        return "failed" if event.is_error else verdict
+                        return "failed" if event.is_error else "passed"
         except TimeoutError:
             verdict = "stopped"
             session.do(Stop("the check took too long"))

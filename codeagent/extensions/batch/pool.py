@@ -9,13 +9,14 @@ from collections.abc import Awaitable, Callable, Sequence
 from contextlib import suppress
 from dataclasses import field
 from functools import partial
+from math import inf
 from pathlib import Path
-from typing import Protocol
+from typing import Any, Protocol
 
 from codeagent.core.dataclass import dataclass
-from codeagent.core.errors import ConfigError
+from codeagent.core.errors import CodeagentError, ConfigError
 from codeagent.extensions.batch.copies import Mirror
-from codeagent.extensions.batch.perform import Place, Tell
+from codeagent.extensions.batch.perform import Place, Tell, given_up, needs_engine
 from codeagent.extensions.batch.processes import WorkerDied
 from codeagent.extensions.batch.progress import Progress
 from codeagent.extensions.batch.results import Results, TaskFolder, TaskRecord
@@ -31,7 +32,7 @@ _SLOW = 1.0
 
 
 @dataclass(frozen=True)
-class Limits:
+class BatchLimits:
     """How much a batch may do."""
 
     slots: int
@@ -75,63 +76,123 @@ class TaskWorker(Protocol):
         """Have it stop in order, and wait for its end; idempotent."""
 
 
+class _Admission:
+    """Lets a task begin after each answer of the engine that was quick enough; nothing waits for
+    answers."""
+
+    def __init__(self, answers: Callable[[], Awaitable[None]], tell: Callable[[str], None]) -> None:
+        self._answers = answers
+        self._tell = tell
+        self.asking: asyncio.Task[float] | None = None
+        """The question that is open."""
+
+    def may_begin(self, at_work: int) -> bool:
+        """Whether a further task may begin; if that is not known, the engine is asked."""
+        if self.asking is None:
+            self.asking = asyncio.ensure_future(self._seconds())
+        if not self.asking.done():
+            return False
+        seconds, self.asking = self.asking.result(), None
+        return seconds < (_SLOW if at_work >= (os.cpu_count() or 1) else inf)
+
+    async def _seconds(self) -> float:
+        """Return how long the answer took; infinity if there was none."""
+        began = time.monotonic()
+        try:
+            await self._answers()
+        except CodeagentError as error:
+            self._tell(f"no task begins until the container engine answers: {error}")
+            self._tell = lambda text: None
+            return inf
+        return time.monotonic() - began
+
+
 class Pool:
     """Works on the tasks of a batch."""
 
     def __init__(
         self,
         results: Results,
-        limits: Limits,
+        place: Place,
+        limits: BatchLimits,
+        *,
         new_worker: Callable[[], TaskWorker],
         progress: Progress,
         view: BatchView,
     ) -> None:
         self._results = results
+        self._place = place
         self._new_worker = new_worker
         self._limits = limits
         self._progress = progress
         self._view = view
-        spent = sum(record.usage.cost_usd or 0.0 for record in results.records.values())
-        self._spending = Spending(limits.budget, spent)
+        self._spending = Spending(limits.budget, results.spent)
         self._idle: list[TaskWorker] = []
         self._working: dict[asyncio.Task[None], TaskWorker] = {}
+        self._preparing: asyncio.Future[Any] | None = None
         self._stopped = False
 
-    async def run(self, tasks: Sequence[BatchTask], answers: Callable[[], Awaitable[None]]) -> None:
-        """Work on all tasks, as far as the budget and `stop` let it. Raises OSError.
+    async def prepare(self, tasks: Sequence[BatchTask]) -> None:
+        """Copy each repository once, some at a time, until that is done or stopped; a task whose
+        repository cannot be copied says so itself."""
+        slots = asyncio.Semaphore(4)
 
-        `answers` asks the engine for something small, to see how long it takes.
+        async def make(repository: str) -> None:
+            async with slots:
+                try:
+                    await Mirror.of(repository, self._place.mirrors).update(repository)
+                except ConfigError as error:
+                    self._view.say(f"{repository}: {error}")
+
+        self._preparing = asyncio.gather(*map(make, {task.repository: 0 for task in tasks}))
+        with suppress(asyncio.CancelledError):
+            await self._preparing
+
+    async def run(self, tasks: Sequence[BatchTask], answers: Callable[[], Awaitable[None]]) -> None:
+        """Work on all tasks, as far as the budget and `stop` let it. Raises ConfigError.
+
+        `answers` asks the engine for something small, and raises CodeagentError if it does not
+        answer.
         """
         waiting = deque(tasks)
+        admission = _Admission(answers, self._view.say)
         try:
-            while (waiting and not self._stopped) or self._working:
-                while waiting and not self._stopped and await self._may_begin(waiting[0], answers):
-                    self._begin(waiting.popleft())
-                if not self._working:
+            while self._working or (waiting and not self._stopped):
+                if waiting and not self._stopped and self._has_room(waiting[0]):
+                    free = not needs_engine(waiting[0], self._place)
+                    if free or admission.may_begin(len(self._working)):
+                        self._begin(waiting.popleft())
+                        continue
+                elif not self._working:
                     break
-                done, _ = await asyncio.wait(
-                    self._working, timeout=1.0, return_when=asyncio.FIRST_COMPLETED
-                )
-                self._progress.write(self._results.path)
-                for each in done:
-                    self._idle.append(self._working.pop(each))
-                    await each
+                await self._wait(admission.asking)
             if waiting and not self._stopped:
                 self._view.say(f"the budget is reached: {len(waiting)} tasks did not begin")
         finally:
+            self._stopped = True
+            if admission.asking is not None:
+                admission.asking.cancel()
             await asyncio.gather(*(worker.close() for worker in self._all()))
+            await asyncio.gather(*self._working, return_exceptions=True)
             self._progress.remove(self._results.path)
 
-    async def _may_begin(self, task: BatchTask, answers: Callable[[], Awaitable[None]]) -> bool:
-        if len(self._working) >= self._limits.slots or not self._spending.may_begin(
-            self._most(task)
-        ):
-            return False
-        if len(self._working) < (os.cpu_count() or 1):
-            return True
-        began = time.monotonic()
-        await answers()
-        return time.monotonic() - began < _SLOW
+    async def _wait(self, asking: "asyncio.Task[float] | None") -> None:
+        """Wait until a task has ended or the engine has answered, for a second at most. Raises
+        ConfigError."""
+        awaited = [*self._working, *([asking] if asking is not None else ())]
+        first = asyncio.FIRST_COMPLETED
+        await asyncio.wait(
+            awaited or [asyncio.ensure_future(asyncio.sleep(1))], timeout=1.0, return_when=first
+        )
+        with suppress(OSError):  # what is lost is shown by nobody
+            self._progress.write(self._results.path)
+        for each in [each for each in self._working if each.done()]:
+            self._idle.append(self._working.pop(each))
+            await each
+
+    def _has_room(self, task: BatchTask) -> bool:
+        free = len(self._working) < self._limits.slots
+        return free and self._spending.may_begin(self._most(task))
 
     def _most(self, task: BatchTask) -> float:
         """Return what the task may cost."""
@@ -143,18 +204,26 @@ class Pool:
         self._working[asyncio.ensure_future(self._work(worker, task))] = worker
 
     async def _work(self, worker: TaskWorker, task: BatchTask) -> None:
+        folder = self._results.begin(task.key)
+        record = None
         for _ in range(_MOST_DEATHS):
             with suppress(WorkerDied):
                 tell = partial(self._progress.changed, task.key)
-                record = await worker.run(task, self._results.folder(task.key), tell)
-                self._results.append(record)
-                self._spending.ended(record)
-                self._progress.has_ended(record)
-                self._view.ended(record)
-                return
+                record = await worker.run(task, folder, tell)
+                break
             if self._stopped:
                 return
-        self._view.say(f"{task.title}: its process died {_MOST_DEATHS} times; see workers.log")
+        if record is None:
+            error = f"its process died {_MOST_DEATHS} times; see workers.log"
+            try:
+                record = await asyncio.to_thread(given_up, task, folder, self._place, error)
+            except OSError as failed:
+                raise self._results.cannot_write(failed) from failed
+        if record.reason != "interrupted":  # it can be continued
+            self._results.append(record)
+        self._spending.ended(record)
+        self._progress.has_ended(record)
+        self._view.ended(record)
 
     def stop(self) -> None:
         """Begin no more, and have what is at work stop in order; a second time, at once."""
@@ -162,29 +231,13 @@ class Pool:
             for worker in self._all():
                 worker.kill()
         self._stopped = True
+        if self._preparing is not None:
+            self._preparing.cancel()
         for worker in self._working.values():
             worker.stop()
 
     def _all(self) -> list[TaskWorker]:
         return [*self._idle, *self._working.values()]
-
-
-async def make_mirrors(
-    tasks: Sequence[BatchTask], place: Place, tell: Callable[[str], None]
-) -> None:
-    """Copy each repository once, some at a time; a task whose repository cannot be copied says so
-    itself."""
-    slots = asyncio.Semaphore(4)
-
-    async def make(repository: str) -> None:
-        async with slots:
-            try:
-                mirror = Mirror.of(repository, place.mirrors)
-                await asyncio.to_thread(mirror.update, repository)
-            except ConfigError as error:
-                tell(f"{repository}: {error}")
-
-    await asyncio.gather(*map(make, dict.fromkeys(task.repository for task in tasks)))
 
 
 def slots_of_machine() -> int:

@@ -40,10 +40,14 @@ class Worker:
         self._limiter = limiter
         self._process: asyncio.subprocess.Process | None = None
         self._asking: set[asyncio.Task[None]] = set()
+        self._stopped = False
 
     async def run(self, task: BatchTask, folder: TaskFolder, tell: Tell) -> TaskRecord:
         """Work on a task to its end. Raises WorkerDied."""
         process = self._process or await self._started()
+        if self._stopped:
+            await self.close()
+            raise WorkerDied
         self._write({"task": as_given(task), "folder": str(folder.path)})
         try:
             async for told in self._told(process):
@@ -104,7 +108,7 @@ class Worker:
 
     async def _told(self, process: asyncio.subprocess.Process) -> AsyncIterator[dict[str, Any]]:
         assert process.stdout is not None
-        while line := await process.stdout.readline():
+        while (line := await process.stdout.readline()).endswith(b"\n"):  # not cut off by its death
             yield json.loads(line)
 
     async def close(self) -> None:
@@ -118,6 +122,7 @@ class Worker:
 
     def stop(self) -> None:
         """Have it stop in order; nothing waits for its end."""
+        self._stopped = True
         if self._process is not None and self._process.stdin is not None:
             self._process.stdin.close()
 

@@ -13,10 +13,8 @@ from typing import Any
 from codeagent.config.checking import as_given, checked
 from codeagent.config.local_environment import state_dir
 from codeagent.core.errors import ConfigError
-from codeagent.disk.locks import locked
-from codeagent.disk.opens import open_appended, read_regular
-from codeagent.disk.private import make_private_folder
-from codeagent.extensions.batch.copies import Mirror
+from codeagent.disk.opens import closing_fd, open_appended, read_regular
+from codeagent.extensions.batch.copies import Mirror, alone
 from codeagent.extensions.batch.pacing import Limiter, Limits
 from codeagent.extensions.batch.perform import Place, Tell
 from codeagent.extensions.batch.processes import Worker, WorkerDied
@@ -36,6 +34,7 @@ ray: Any = _ray  # its decorators hide the types of what they decorate
 ENGINE = "engine"
 """The resource of a node that says how many tasks its container engine may have at a time."""
 _TASK_BYTES = 300 << 20
+_REFRESH_SECONDS = 3600.0
 _RETRIES = 3
 """How often Ray begins a task again whose node or process is lost."""
 
@@ -189,34 +188,34 @@ def work_here(given: Mapping[str, Any], limiter: Any) -> bytes:
     worker = Worker(place, log, _LimiterThere(limiter))
 
     async def work() -> TaskRecord:
+        working = asyncio.current_task()
+        assert working is not None
         # Ray cancels by a signal that wakes no loop but one with a handler of its own.
-        asyncio.get_running_loop().add_signal_handler(signal.SIGINT, worker.stop)
+        asyncio.get_running_loop().add_signal_handler(signal.SIGINT, working.cancel)
         try:
-            await asyncio.to_thread(_refresh, task.repository, place.mirrors, given["batch"], log)
+            await _refresh(task.repository, place.mirrors, given["batch"], log)
             return await worker.run(task, folder, lambda told: None)
+        except asyncio.CancelledError:
+            raise WorkerDied from None
         finally:
             await worker.close()
 
     return asyncio.run(work()).line()
 
 
-def _refresh(repository: str, mirrors: Path, batch: str, log: Path) -> None:
+async def _refresh(repository: str, mirrors: Path, batch: str, log: Path) -> None:
     """Have the node's mirror of a repository as it was when the batch began, or later; a failure is
     written to the log, and the task says so itself if it has no mirror."""
     mirror = Mirror.of(repository, mirrors)
-    make_private_folder(mirrors)
     fresh = mirror.folder.with_suffix(".batch")
-    with locked(mirror.folder.with_suffix(".refresh")):
-        if fresh.exists() and fresh.read_text() == batch:
-            return
-        try:
-            mirror.update(repository)
-        except ConfigError as error:
-            fd = open_appended(log)
+    try:
+        async with alone(mirror.folder.with_suffix(".refresh"), _REFRESH_SECONDS):
+            if not fresh.exists() or fresh.read_text() != batch:
+                await mirror.update(repository)
+                fresh.write_text(batch)
+    except (ConfigError, OSError) as error:
+        with closing_fd(open_appended(log)) as fd:
             os.write(fd, f"{repository}: {error}\n".encode())
-            os.close(fd)
-            return
-        fresh.write_text(batch)
 
 
 def _secrets(path: str) -> dict[str, str]:

@@ -1,10 +1,11 @@
 """The folder with the results of a batch: what became of each task, added to one file and never
 changed there."""
 
+import errno
 import gc
 import json
 import os
-from collections.abc import Collection, Iterable
+from collections.abc import Collection
 from dataclasses import asdict
 from pathlib import Path
 from typing import Any, Literal, Self
@@ -17,8 +18,9 @@ from codeagent.core.errors import ConfigError
 from codeagent.core.events import RunReason
 from codeagent.core.messages import Usage
 from codeagent.disk.locks import open_lock_file, try_lock
-from codeagent.disk.opens import open_appended, read_regular
+from codeagent.disk.opens import open_appended, read_regular, sync_folder
 from codeagent.disk.private import make_private_folder, replace_private
+from codeagent.extensions.batch.copies import discard
 from codeagent.extensions.batch.tasks import BatchTask
 
 Verdict = Literal["passed", "failed", "stopped", "none"]
@@ -45,7 +47,7 @@ class TaskRecord:
     reason: RunReason
     verdict: Verdict
     error: str
-    """Why it ended early, or could not begin; else empty."""
+    """Why it ended early, could not begin, or has a patch that leaves something out; else empty."""
     denied: tuple[str, ...]
     """The rules that would have allowed what nobody was there to allow."""
     changed: tuple[int, int, int]
@@ -152,9 +154,16 @@ class TaskFolder:
             return None
 
     def begin_again(self, number: int) -> None:
-        """Forget the last attempt, so that another one is made. Raises OSError."""
+        """Forget the last attempt, and what came of it, so that another one is made. Raises
+        OSError."""
         self.begin(Attempt(number, ""))
-        (self.path / _RECORD).unlink(missing_ok=True)
+        for each in (self.path / _RECORD, self.patch, self.kept, self.page):
+            discard(each)
+
+    def follows(self, record: TaskRecord | None) -> bool:
+        """Whether an attempt was begun after the one of this record. Raises OSError."""
+        attempt = self.attempt()
+        return attempt is not None and (record is None or attempt.number > record.attempt)
 
 
 class Results:
@@ -164,6 +173,10 @@ class Results:
         self.path = path.absolute()
         self.records: dict[str, TaskRecord] = {}
         """The last of each task, by its key, in the order in which they ended."""
+        self.spent = 0.0
+        """US dollars, of all attempts that have ended."""
+        self.unfinished: set[str] = set()
+        """The keys of the tasks that are at work, or were when the batch was killed."""
         self._lock: int | None = None
         self._file: int | None = None
 
@@ -209,10 +222,18 @@ class Results:
                 raise ConfigError(f"another batch is writing to {self.path}; nothing was run")
             self._cut_torn_line()
             self._file = open_appended(self.path / RECORDS)
+            make_private_folder(self._begun)
+            sync_folder(self.path)
+            for left in self.path.glob(".*.tmp"):
+                discard(left)
+            self.unfinished = {each.name for each in self._begun.iterdir()}
+            return self.read()
         except OSError as error:
             self.close()
             raise ConfigError(f"{self.path} cannot be written ({error.strerror})") from error
-        return self.read()
+        except ConfigError:
+            self.close()
+            raise
 
     def _cut_torn_line(self) -> None:
         try:
@@ -222,36 +243,81 @@ class Results:
         except FileNotFoundError:
             return
 
-    def collect(self, keys: Iterable[str]) -> None:
-        """Add what tasks had written down when the process that adds records was killed. Raises
-        OSError, ValueError."""
-        for key in keys:
-            record = self.folder(key).record()
-            known = self.records.get(key)
+    @property
+    def _begun(self) -> Path:
+        """Has an empty file for each task at work, so that a start need not look at all tasks."""
+        return self.path / "begun"
+
+    def begin(self, key: str) -> TaskFolder:
+        """Note that a task is worked on, and return its folder: a task that has ended before is
+        done again, unless that was begun already. Raises ConfigError."""
+        folder = self.folder(key)
+        try:
+            (self._begun / key).touch(0o600)
+            self.unfinished.add(key)
+            record = self.records.get(key)
+            if record is not None and not folder.follows(record):
+                folder.begin_again(record.attempt + 1)
+        except OSError as error:
+            raise self.cannot_write(error) from error
+        return folder
+
+    def collect(self) -> None:
+        """Add what tasks had written down when the process that adds records was killed, and remove
+        their copies. Raises ConfigError, OSError, ValueError."""
+        for key in sorted(self.unfinished):
+            folder, known = self.folder(key), self.records.get(key)
+            record = folder.record()
             if record is not None and (known is None or known.attempt < record.attempt):
                 self.append(record)
+            elif record is not None or not folder.follows(known):
+                self._end(key)
 
     def append(self, record: TaskRecord) -> None:
-        """Add a record; it is on the disk when this returns. Raises OSError."""
+        """Add a record; it is on the disk when this returns. Raises ConfigError: then it is not
+        there."""
         assert self._file is not None
-        os.write(self._file, record.line())
-        os.fsync(self._file)
+        size, line = os.fstat(self._file).st_size, record.line()
+        try:
+            if os.write(self._file, line) < len(line):
+                raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
+            os.fsync(self._file)
+        except OSError as error:
+            os.ftruncate(self._file, size)
+            raise self.cannot_write(error) from error
         self._add(record)
+        self._end(record.key)
+
+    def _end(self, key: str) -> None:
+        for left in (self.folder(key).copy, *self.folder(key).path.glob(".*.tmp")):
+            discard(left)
+        (self._begun / key).unlink(missing_ok=True)
+        self.unfinished.discard(key)
+
+    def cannot_write(self, error: OSError) -> ConfigError:
+        return ConfigError(
+            f"{self.path} cannot be written ({error.strerror}): the batch has stopped, and the same "
+            "command continues it"
+        )
 
     def _add(self, record: TaskRecord) -> None:
         self.records.pop(record.key, None)
         self.records[record.key] = record
+        self.spent += record.usage.cost_usd or 0.0
 
     def missing(
         self, tasks: Collection[BatchTask], retry: Collection[Retry] = ()
     ) -> list[BatchTask]:
-        """Return the tasks that are to be done: those without a record, and those whose end is to
-        be tried again."""
-        return [task for task in tasks if self._is_missing(task.key, retry)]
+        """Return the tasks that are to be done: those that were begun, then those without a record
+        and those whose end is to be tried again."""
+        found = [task for task in tasks if self._is_missing(task.key, retry)]
+        return sorted(found, key=lambda task: task.key not in self.unfinished)
 
     def _is_missing(self, key: str, retry: Collection[Retry]) -> bool:
         record = self.records.get(key)
         if record is None or record.reason == "interrupted" or "all" in retry:
+            return True
+        if key in self.unfinished:
             return True
         denied = record.reason == "denied" or bool(record.denied)
         return ("denied" in retry and denied) or ("failed" in retry and not record.passed)

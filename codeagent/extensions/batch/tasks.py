@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import Annotated, Any
 
 from codeagent.config.checking import WrongValue, above, as_given, checked, filled
-from codeagent.config.settings import Section
+from codeagent.config.settings import LimitSettings, Section
 from codeagent.core.dataclass import record
 from codeagent.core.errors import ConfigError
 from codeagent.core.lazy_regex import lazy_regex
@@ -25,6 +25,11 @@ _LARGEST = 256 << 20
 _ADDRESS = lazy_regex(r"[a-z][a-z0-9+]*://|[^/\s]+@[^/\s]+:")
 """How the address of a repository on another machine begins."""
 _UNSAFE = lazy_regex(r"[^A-Za-z0-9._]+")
+
+
+def _sound_limits(limits: dict[str, Any]) -> dict[str, Any]:
+    checked(LimitSettings, limits, ("limits",))
+    return limits
 
 
 @record
@@ -51,7 +56,7 @@ class BatchTask(Section):
     mode: Mode | None = None
     allow: tuple[str, ...] = ()
     deny: tuple[str, ...] = ()
-    limits: dict[str, Any] = field(default_factory=dict)
+    limits: Annotated[dict[str, Any], _sound_limits] = field(default_factory=dict)
     settings: dict[str, Any] = field(default_factory=dict)
     """Further settings, as in `config.toml`."""
     trust_project: bool = False
@@ -60,6 +65,9 @@ class BatchTask(Section):
     def __post_init__(self) -> None:
         if bool(self.prompt.strip()) == bool(self.recipe):
             raise ValueError("give a prompt or a recipe")
+        for pattern in map(Path, self.keep):
+            if not pattern.parts or pattern.is_absolute() or ".." in pattern.parts:
+                raise ValueError(f"keep: {pattern} does not lead into the repository")
 
     @cached_property
     def key(self) -> str:

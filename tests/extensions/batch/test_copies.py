@@ -1,12 +1,14 @@
 """Copies of repositories: mirrors, working copies, and the patch of what was changed in them."""
 
+import asyncio
 import subprocess
 from pathlib import Path
 
 import pytest
 
 from codeagent.core.errors import ConfigError
-from codeagent.extensions.batch.copies import Mirror, changed_lines
+from codeagent.extensions.batch.copies import Mirror, changed_lines, discard
+from tests.e2e.product import running
 
 
 def git(folder: Path, *words: str) -> str:
@@ -35,8 +37,14 @@ def repository(tmp_path: Path) -> Path:
 @pytest.fixture
 def mirror(repository: Path, tmp_path: Path) -> Mirror:
     found = Mirror.of(str(repository), tmp_path / "mirrors")
-    found.update(str(repository))
+    asyncio.run(found.update(str(repository)))
     return found
+
+
+def patch_of(mirror: Mirror, copy: Path) -> bytes:
+    to = copy.parent / "patch.diff"
+    assert mirror.patch(mirror.commit("main"), copy, to) == ""
+    return to.read_bytes()
 
 
 def test_a_working_copy_is_at_its_commit_and_leads_nowhere_else(
@@ -53,14 +61,14 @@ def test_a_working_copy_is_at_its_commit_and_leads_nowhere_else(
 def test_an_update_brings_what_is_new(mirror: Mirror, repository: Path) -> None:
     (repository / "a.txt").write_text("two\n")
     git(repository, "commit", "-qam", "second")
-    mirror.update(str(repository))
+    asyncio.run(mirror.update(str(repository)))
     assert mirror.commit("main") == git(repository, "rev-parse", "HEAD")
 
 
 def test_a_bundle_is_a_repository_too(repository: Path, tmp_path: Path) -> None:
     git(repository, "bundle", "create", "-q", str(tmp_path / "it.bundle"), "--all")
     mirror = Mirror.of(str(tmp_path / "it.bundle"), tmp_path / "mirrors")
-    mirror.update(str(tmp_path / "it.bundle"))
+    asyncio.run(mirror.update(str(tmp_path / "it.bundle")))
     assert mirror.commit("main") == git(repository, "rev-parse", "HEAD")
 
 
@@ -73,13 +81,13 @@ def test_a_patch_makes_of_the_commit_what_is_in_the_copy(
     (copy / "new.bin").write_bytes(bytes(range(256)))
     (copy / "run.log").write_text("left out")
     (copy / "link").symlink_to("/etc/passwd")
-    patch = mirror.patch(mirror.commit("main"), copy)
+    patch = patch_of(mirror, copy)
     (tmp_path / "it.diff").write_bytes(patch)
     git(repository, "apply", "--index", str(tmp_path / "it.diff"))
     assert (repository / "new.bin").read_bytes() == bytes(range(256))
     assert (repository / "a.txt").read_text() == "one\ntwo\n++ three\n"
     assert not (repository / "run.log").exists()
-    assert changed_lines(patch) == (3, 3, 0)
+    assert changed_lines(patch.split(b"\n")) == (3, 3, 0)
 
 
 def test_a_commit_that_the_agent_made_is_part_of_the_patch(mirror: Mirror, tmp_path: Path) -> None:
@@ -87,7 +95,7 @@ def test_a_commit_that_the_agent_made_is_part_of_the_patch(mirror: Mirror, tmp_p
     mirror.check_out(mirror.commit("main"), copy)
     (copy / "a.txt").write_text("two\n")
     git(copy, "commit", "-qam", "own")
-    assert changed_lines(mirror.patch(mirror.commit("main"), copy)) == (1, 1, 1)
+    assert changed_lines(patch_of(mirror, copy).split(b"\n")) == (1, 1, 1)
 
 
 def test_nothing_of_the_copy_s_own_repository_is_run_for_a_patch(
@@ -101,7 +109,7 @@ def test_nothing_of_the_copy_s_own_repository_is_run_for_a_patch(
     git(copy, "config", "diff.external", f"touch {ran}")
     (copy / ".gitattributes").write_text("* filter=evil diff=evil\n")
     (copy / "a.txt").write_text("two\n")
-    assert b"+two" in mirror.patch(mirror.commit("main"), copy)
+    assert b"+two" in patch_of(mirror, copy)
     assert not ran.exists()
 
 
@@ -114,5 +122,120 @@ def test_a_commit_that_is_not_there_is_told(name: str, mirror: Mirror) -> None:
 @pytest.mark.parametrize("repository", ["/nowhere/at/all", "ext::sh -c touch% ran"])
 def test_a_repository_that_cannot_be_copied_leaves_nothing(repository: str, tmp_path: Path) -> None:
     with pytest.raises(ConfigError, match="git clone"):
-        Mirror.of(repository, tmp_path / "mirrors").update(repository)
+        asyncio.run(Mirror.of(repository, tmp_path / "mirrors").update(repository))
     assert [each.suffix for each in (tmp_path / "mirrors").iterdir()] == [".lock"]
+
+
+def test_a_patch_has_what_git_would_not_add_by_itself(
+    mirror: Mirror, repository: Path, tmp_path: Path
+) -> None:
+    copy = tmp_path / "copy"
+    mirror.check_out(mirror.commit("main"), copy)
+    for name in ("empty", "own", "deep/.GIT"):
+        (copy / name).mkdir(parents=True)
+        (copy / name / "new.txt").write_text("new\n")
+    git(copy / "empty", "init", "-q")
+    git(copy / "own", "init", "-q")
+    git(copy / "own", "add", ".")
+    git(copy / "own", "commit", "-qm", "own")
+    (copy / "shut").mkdir()
+    (copy / "shut" / "f\n\udcff").write_text("odd\n")
+    (copy / "shut" / "f\n\udcff").chmod(0)
+    (copy / "shut").chmod(0)
+    patch = patch_of(mirror, copy)
+    (tmp_path / "it.diff").write_bytes(patch)
+    git(repository, "apply", "--index", str(tmp_path / "it.diff"))
+    listed = git(repository, "ls-files").split("\n")
+    assert listed == [".gitignore", "a.txt", "empty/new.txt", "own/new.txt", '"shut/f\\n\\377"']
+    assert not [each for each in tmp_path.iterdir() if each.suffix == ".git"]
+
+
+def test_a_large_file_is_left_out_and_named_unless_it_is_ignored(
+    mirror: Mirror, tmp_path: Path
+) -> None:
+    copy = tmp_path / "copy"
+    mirror.check_out(mirror.commit("main"), copy)
+    for name in ("huge *.bin", "huge.log", "a.txt"):
+        with (copy / name).open("wb") as file:
+            file.truncate(101 << 20)
+    (copy / "new.txt").write_text("new\n")
+    to = tmp_path / "patch.diff"
+    said = mirror.patch(mirror.commit("main"), copy, to)
+    assert "larger than 100 MB" in said
+    assert "huge *.bin" in said
+    assert "a.txt" in said
+    assert "huge.log" not in said
+    assert to.read_bytes().count(b"diff --git") == 1
+
+
+def test_a_task_that_writes_to_its_objects_changes_no_other_copy(
+    mirror: Mirror, tmp_path: Path
+) -> None:
+    mirror.check_out(mirror.commit("main"), tmp_path / "copy")
+    for each in (tmp_path / "copy/.git/objects").rglob("*"):
+        if each.is_file():
+            each.chmod(0o600)
+            each.write_text("evil")
+    mirror.check_out(mirror.commit("main"), tmp_path / "other")
+    assert (tmp_path / "other" / "a.txt").read_text() == "one\n"
+
+
+def test_the_head_of_a_mirror_is_that_of_its_repository(mirror: Mirror, repository: Path) -> None:
+    git(repository, "checkout", "-q", "-b", "feature")
+    git(repository, "commit", "-q", "--allow-empty", "-m", "on the branch")
+    asyncio.run(mirror.update(str(repository)))
+    assert mirror.commit("HEAD") == git(repository, "rev-parse", "HEAD")
+
+
+def test_what_a_killed_git_left_in_a_mirror_is_in_nobodys_way(
+    mirror: Mirror, repository: Path
+) -> None:
+    git(repository, "tag", "new")
+    (mirror.folder.with_suffix(".new") / "objects").mkdir(parents=True)
+    for name in ("packed-refs.lock", "HEAD.lock", "refs/tags/new.lock", "objects/pack/tmp_pack_x"):
+        (mirror.folder / name).touch()
+    asyncio.run(mirror.update(str(repository)))
+    assert mirror.commit("new")
+    assert not list(mirror.folder.rglob("tmp_*"))
+
+
+def test_a_mirror_that_was_cut_off_while_it_was_made_is_made_again(
+    repository: Path, tmp_path: Path
+) -> None:
+    found = Mirror.of(str(repository), tmp_path / "mirrors")
+    found.folder.with_suffix(".new").mkdir(parents=True)
+    (found.folder.with_suffix(".new") / "HEAD").write_text("half")
+    asyncio.run(found.update(str(repository)))
+    assert found.commit("main")
+
+
+async def test_a_mirror_that_is_stopped_ends_its_git(tmp_path: Path) -> None:
+    served = asyncio.Event()
+
+    async def silent(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        served.set()
+        await reader.read()
+        writer.close()
+
+    server = await asyncio.start_server(silent, "127.0.0.1", 0)
+    where = f"git://127.0.0.1:{server.sockets[0].getsockname()[1]}/it.git"
+    updating = asyncio.ensure_future(Mirror.of(where, tmp_path / "mirrors").update(where))
+    await served.wait()
+    updating.cancel()
+    with pytest.raises(asyncio.CancelledError):
+        await updating
+    assert [each.suffix for each in (tmp_path / "mirrors").iterdir()] == [".lock"]
+    assert not any(where.encode() in line for line in running())
+    server.close()
+
+
+def test_nothing_is_left_of_a_copy_whose_folders_cannot_be_written(tmp_path: Path) -> None:
+    (tmp_path / "copy/a/b").mkdir(parents=True)
+    (tmp_path / "copy/a/b/c").touch()
+    (tmp_path / "copy/link").symlink_to(tmp_path)
+    for name in ("copy/a/b", "copy/a", "copy"):
+        (tmp_path / name).chmod(0o500)
+    (tmp_path / "kept").touch()
+    discard(tmp_path / "copy")
+    discard(tmp_path / "copy")
+    assert [each.name for each in tmp_path.iterdir()] == ["kept"]

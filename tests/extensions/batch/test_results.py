@@ -1,5 +1,6 @@
 """Results: records are added and never lost, and say what is still to be done."""
 
+import os
 from dataclasses import replace
 from pathlib import Path
 
@@ -71,10 +72,15 @@ def test_a_line_that_a_crash_cut_off_is_removed_and_the_others_stay(
 
 def test_what_was_written_down_in_a_task_s_folder_is_collected_once(tmp_path: Path) -> None:
     results = Results(tmp_path).hold()
-    results.folder(TASK.key).finish(RECORD)
-    results.collect([TASK.key])
-    results.collect([TASK.key])
+    results.begin(TASK.key).finish(RECORD)
     results.close()
+    (tmp_path / TASK.key / "copy/there").mkdir(parents=True)
+    for _ in range(2):
+        results = Results(tmp_path).hold()
+        results.collect()
+        results.close()
+    assert not (tmp_path / TASK.key / "copy").exists()
+    assert results.unfinished == set()
     assert (tmp_path / RECORDS).read_bytes() == RECORD.line()
 
 
@@ -125,7 +131,11 @@ def test_what_is_missing_or_is_to_be_tried_again_is_done(
 def test_another_attempt_forgets_the_last_one(tmp_path: Path) -> None:
     folder = Results(tmp_path).folder(TASK.key)
     folder.finish(RECORD)
+    folder.patch.touch()
+    (folder.kept / "a").mkdir(parents=True)
     folder.begin_again(2)
+    assert not folder.patch.exists()
+    assert not folder.kept.exists()
     assert (folder.record(), folder.attempt()) == (None, Attempt(2, ""))
 
 
@@ -140,3 +150,43 @@ def test_the_page_needs_nothing_else_and_no_title_can_end_its_script() -> None:
     assert text.count("</script>") == 1
     assert "src=" not in text
     assert "http" not in text.replace("http-equiv", "").replace("http://www.w3.org/2000/svg", "")
+
+
+def test_another_attempt_that_was_cut_off_goes_on_and_comes_first(tmp_path: Path) -> None:
+    results = Results(tmp_path).hold()
+    for key in (TASK.key, OTHER.key):
+        results.append(replace(RECORD, key=key, verdict="failed"))
+    results.begin(TASK.key).begin(begun := Attempt(2, "c", "session"))
+    results.close()
+    results = Results(tmp_path).hold()
+    results.collect()
+    other = BatchTask(repository="/there", prompt="other")
+    assert results.missing([other, TASK]) == [TASK, other]
+    assert results.begin(TASK.key).attempt() == begun
+    results.append(replace(RECORD, attempt=2))
+    assert results.missing([TASK]) == []
+    assert list((tmp_path / "begun").iterdir()) == []
+    results.close()
+
+
+def test_what_was_spent_is_that_of_all_attempts(tmp_path: Path) -> None:
+    results = Results(tmp_path).hold()
+    results.append(RECORD)
+    results.append(replace(RECORD, attempt=2))
+    results.close()
+    assert Results(tmp_path).read().spent == 0.5
+
+
+def test_a_record_that_finds_no_room_is_not_half_there(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    results = Results(tmp_path).hold()
+    results.append(RECORD)
+    real = os.write
+    monkeypatch.setattr(os, "write", lambda fd, data: real(fd, data[:20]))
+    with pytest.raises(ConfigError, match=r"No space left.*continues it"):
+        results.append(OTHER)
+    monkeypatch.undo()
+    results.append(OTHER)
+    results.close()
+    assert list(Results(tmp_path).read().records) == [TASK.key, "other"]

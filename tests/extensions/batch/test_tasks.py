@@ -63,6 +63,11 @@ def test_the_address_of_a_repository_stays_as_it_is(address: str) -> None:
         ({**TASK, "promt": "go"}, "promt"),
         ({**TASK, "check_seconds": 0}, "check_seconds"),
         ({**TASK, "mode": "yolo"}, "mode"),
+        ({**TASK, "keep": ["/etc/*"]}, "keep: /etc/"),
+        ({**TASK, "keep": ["a/../../b"]}, "keep: a/../"),
+        ({**TASK, "keep": [""]}, "keep"),
+        ({**TASK, "limits": {"budget": "much"}}, "limits.budget"),
+        ({**TASK, "limits": {"budgte": 1}}, "limits.budgte"),
         ("go", ""),
     ],
 )

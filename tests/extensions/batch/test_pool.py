@@ -1,0 +1,210 @@
+"""The pool: which tasks begin when, and what is noted of those whose processes die."""
+
+import asyncio
+from collections.abc import Callable, Sequence
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+
+from codeagent.core.errors import EngineError
+from codeagent.extensions.batch import pool as module
+from codeagent.extensions.batch.perform import Place, Tell
+from codeagent.extensions.batch.pool import BatchLimits, Pool
+from codeagent.extensions.batch.processes import WorkerDied
+from codeagent.extensions.batch.progress import Progress
+from codeagent.extensions.batch.results import Attempt, Results, TaskFolder, TaskRecord
+from codeagent.extensions.batch.tasks import BatchTask
+from codeagent.extensions.batch.views import BatchView
+from tests.extensions.batch.test_results import RECORD
+
+TASKS = [BatchTask(repository="/there", prompt=f"task {number}") for number in range(4)]
+
+
+class Worked:
+    """Ends a task when the test says so (a `pool.TaskWorker`)."""
+
+    def __init__(self, deaths: int = 0, cost: float = 0.0) -> None:
+        self.begun: asyncio.Queue[str] = asyncio.Queue()
+        self.may_end = asyncio.Event()
+        self.deaths = deaths
+        self.cost = cost
+        self.calls: list[str] = []
+
+    async def run(self, task: BatchTask, folder: TaskFolder, tell: Tell) -> TaskRecord:
+        folder.begin(folder.attempt() or Attempt(1, ""))
+        await self.begun.put(task.prompt)
+        if self.deaths:
+            self.deaths -= 1
+            raise WorkerDied
+        await self.may_end.wait()
+        if "stop" in self.calls:
+            raise WorkerDied
+        usage = replace(RECORD.usage, cost_usd=self.cost)
+        return replace(RECORD, key=task.key, usage=usage)
+
+    def stop(self) -> None:
+        self.calls.append("stop")
+        self.may_end.set()
+
+    def kill(self) -> None:
+        self.calls.append("kill")
+
+    async def close(self) -> None:
+        """Nothing to wait for."""
+
+
+class Said(BatchView):
+    def __init__(self) -> None:
+        super().__init__(Progress(1, 1))
+        self.lines: list[str] = []
+
+    def say(self, text: str) -> None:
+        self.lines.append(text)
+
+
+class Batch:
+    def __init__(self, folder: Path, worked: Worked, slots: int = 4, **limits: float) -> None:
+        self.results = Results(folder / "results").hold()
+        self.view = Said()
+        self.worked = worked
+        self.pool = Pool(
+            self.results,
+            Place(self.results.state_dir, folder / "mirrors", {}),
+            BatchLimits(slots, **limits),
+            new_worker=lambda: worked,
+            progress=Progress(4, slots),
+            view=self.view,
+        )
+
+    async def run(
+        self, answers: Callable[[], "asyncio.Future[None]"], tasks: Sequence[BatchTask] = TASKS
+    ) -> None:
+        await self.pool.run(tasks, answers)
+
+
+async def at_once() -> None:
+    """The engine answers."""
+
+
+@pytest.fixture(autouse=True)
+def one_processor(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(module.os, "cpu_count", lambda: 1)
+
+
+async def test_a_slow_answer_holds_up_no_end_and_no_further_task_begins(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(module, "_SLOW", 0.0)
+    batch = Batch(tmp_path, worked := Worked())
+    answer, asked = asyncio.Event(), asyncio.Event()
+    first = True
+
+    async def slow() -> None:
+        nonlocal first
+        if not first:
+            asked.set()
+            await answer.wait()
+        first = False
+
+    running = asyncio.ensure_future(batch.run(slow))
+    assert await worked.begun.get() == "task 0"
+    await asked.wait()
+    worked.may_end.set()
+    while not batch.results.records:  # noqa: ASYNC110  # it ends while the engine is still asked
+        await asyncio.sleep(0.01)
+    assert worked.begun.empty()
+    answer.set()
+    await running
+    assert len(batch.results.records) == 4, "one at a time, as the engine is slow"
+
+
+async def test_no_task_begins_until_the_engine_answers_and_that_is_said_once(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    batch = Batch(tmp_path, worked := Worked())
+    worked.may_end.set()
+    asked = 0
+
+    async def away() -> None:
+        nonlocal asked
+        asked += 1
+        if asked < 3:
+            assert worked.begun.empty()
+            raise EngineError("nobody listens")
+
+    await batch.run(away)
+    assert len(batch.results.records) == 4
+    assert sum("nobody listens" in line for line in batch.view.lines) == 1
+
+
+async def test_a_task_that_needs_no_container_does_not_ask_for_the_engine(tmp_path: Path) -> None:
+    batch = Batch(tmp_path, worked := Worked())
+    worked.may_end.set()
+
+    async def away() -> None:
+        raise EngineError("nobody listens")
+
+    tasks = [replace(each, settings={"sandbox": {"kind": "off"}}) for each in TASKS]
+    await batch.run(away, tasks)
+    assert len(batch.results.records) == 4
+
+
+async def test_a_task_whose_process_dies_three_times_has_failed_and_the_others_are_done(
+    tmp_path: Path,
+) -> None:
+    batch = Batch(tmp_path, worked := Worked(deaths=3), slots=1)
+    worked.may_end.set()
+    await batch.run(at_once)
+    reasons = {key: record.reason for key, record in batch.results.records.items()}
+    assert reasons == {TASKS[0].key: "failed"} | {task.key: "done" for task in TASKS[1:]}
+    first = batch.results.records[TASKS[0].key]
+    assert "died 3 times" in first.error
+    assert batch.results.folder(first.key).record() == first
+
+
+async def test_a_batch_that_is_stopped_begins_nothing_more_and_keeps_what_was_begun(
+    tmp_path: Path,
+) -> None:
+    batch = Batch(tmp_path, worked := Worked(), slots=1)
+    running = asyncio.ensure_future(batch.run(at_once))
+    await worked.begun.get()
+    batch.pool.stop()
+    await running
+    assert batch.results.records == {}
+    assert batch.results.unfinished == {TASKS[0].key}
+    batch.pool.stop()
+    assert worked.calls == ["stop", "kill"]
+
+
+async def test_a_budget_is_never_passed_also_by_what_was_spent_before(tmp_path: Path) -> None:
+    batch = Batch(tmp_path, worked := Worked(cost=0.9), slots=4, budget=3.2, task_budget=1.0)
+    worked.may_end.set()
+    await batch.run(at_once)
+    assert len(batch.results.records) == 3
+    assert batch.view.lines[-1] == "the budget is reached: 1 tasks did not begin"
+    batch.results.close()
+    again = Batch(tmp_path, worked, budget=3.2, task_budget=1.0)
+    await again.run(at_once, again.results.missing(TASKS))
+    assert len(again.results.records) == 3
+
+
+async def test_a_full_disk_stops_the_batch_and_what_was_recorded_stays(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    batch = Batch(tmp_path, worked := Worked(), slots=4)
+    worked.may_end.set()
+    real, written = module.Results.append, 0
+
+    def full(self: Results, record: TaskRecord) -> None:
+        nonlocal written
+        written += 1
+        if written == 2:
+            raise self.cannot_write(OSError(28, "No space left on device"))
+        real(self, record)
+
+    monkeypatch.setattr(module.Results, "append", full)
+    with pytest.raises(module.ConfigError, match="No space left"):
+        await batch.run(at_once)
+    assert batch.results.records
+    assert not (batch.results.path / "running.json").exists()
