@@ -19,7 +19,7 @@ from codeagent.extensions.batch.results import RECORDS, Results, TaskRecord
 from codeagent.extensions.batch.tasks import BatchTask, read_tasks
 
 REPOSITORIES = 20
-TASKS = 24
+TASKS = 96
 ROUNDS = 3
 LINES = 100_000
 TURNS = [
@@ -85,7 +85,10 @@ class Batches:
         """The resident memory of the process that hands out the tasks, in MB, from a tenth of them
         to the end."""
         process = subprocess.Popen(
-            command := self.command(*words), cwd=self.folder, env=os.environ | self.env
+            command := self.command(*words),
+            cwd=self.folder,
+            env=os.environ | self.env,
+            stderr=subprocess.DEVNULL,
         )
         records = self.folder / command[command.index("--results") + 1] / RECORDS
         found = []
