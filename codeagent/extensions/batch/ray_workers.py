@@ -6,6 +6,7 @@ import signal
 import time
 from collections.abc import Callable, Mapping
 from contextlib import suppress
+from functools import cache
 from importlib.metadata import version
 from pathlib import Path
 from typing import Any
@@ -185,7 +186,7 @@ def work_here(given: Mapping[str, Any], limiter: Any) -> bytes:
     folder = TaskFolder(Path(given["folder"]))
     log = folder.path.parent / "workers.log"
     place = Place(Path(given["state_dir"]), state_dir() / "mirrors", given["settings"])
-    worker = Worker(place, log, _LimiterThere(limiter))
+    worker = _workers.setdefault(given["batch"], Worker(place, log, _LimiterThere(limiter)))
 
     async def work() -> TaskRecord:
         working = asyncio.current_task()
@@ -195,12 +196,24 @@ def work_here(given: Mapping[str, Any], limiter: Any) -> bytes:
         try:
             await _refresh(task.repository, place.mirrors, given["batch"], log)
             return await worker.run(task, folder, lambda told: None)
-        except asyncio.CancelledError:
-            raise WorkerDied from None
-        finally:
+        except BaseException as error:
             await worker.close()
+            if isinstance(error, asyncio.CancelledError):
+                raise WorkerDied from None
+            raise
 
-    return asyncio.run(work()).line()
+    return _loop().run(work()).line()
+
+
+_workers: dict[str, Worker] = {}
+"""That of the batch for which Ray has this process: it works on one task after the other, and ends
+with this process."""
+
+
+@cache
+def _loop() -> asyncio.Runner:
+    """Return the loop of this process."""
+    return asyncio.Runner()
 
 
 async def _refresh(repository: str, mirrors: Path, batch: str, log: Path) -> None:
