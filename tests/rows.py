@@ -39,6 +39,7 @@ AIMS = {
     "kills at random": 1_000,
     "kills of the screen": 200,
     "kills of batches": 100,
+    "networks of batches": 20,
     "kills of trials": 1_200,
     "kills of a cluster": 50,
     "commands tried out": 60,

@@ -125,7 +125,7 @@ def kill_workers(batch: Batch, sandbox: str, dice: random.Random, kills: int) ->
     """Kill processes that work on tasks, so often or until the batch is done."""
     killed, process = 0, start(batch, sandbox)
     while process.poll() is None and killed < kills:
-        time.sleep(dice.uniform(0, 1.0))
+        time.sleep(dice.uniform(0, 2.5))
         with suppress(OSError):
             if found := workers(process.pid):
                 os.kill(dice.choice(found), signal.SIGKILL)
@@ -185,22 +185,20 @@ def test_while_the_engine_is_away_no_task_begins_and_none_is_lost(
     process = batch.product.start(*words, env=environment)
     shut = 0
     while process.poll() is None and shut < up_to(1, 50):
-        time.sleep(dice.uniform(0.5, 2.0))
+        time.sleep(dice.uniform(1.0, 6.0))
         now(door.shut)
-        time.sleep(dice.uniform(0, 1.5))
+        time.sleep(dice.uniform(0, 3.0))
         now(door.open)
         shut += 1
     ended(process)
     tried(shut)
-    failed = [record for record in batch.records if record["reason"] != "done"]
-    assert all(record["error"] for record in failed)
-    for _ in range(3):
-        batch.product.call_apart(*words[:-2], "--retry", "failed", env=environment)
     loop.call_soon_threadsafe(loop.stop)
     thread.join()
-    last = {record["key"]: record for record in batch.records}
-    assert len(last) == number
-    assert [each for each in last.values() if each["reason"] != "done"] == []
+    assert len({record["key"] for record in batch.records}) == len(batch.records) == number
+    for record in batch.records:  # a command that lost its container failed, as in any run
+        assert record["reason"] in ("done", "denied") or record["error"], record
+        if record["verdict"] == "passed":
+            assert "+mine" in batch.patch(record)
     assert left_running(batch.product.home) == []
 
 

@@ -101,7 +101,8 @@ class Mirror:
 
         Its objects are copies: a task could change a file that it shares with the mirror.
         """
-        self._git("clone", "--quiet", "--no-hardlinks", "--no-checkout", ".", str(folder))
+        cloned = ("clone", "--quiet", "--no-hardlinks", "--no-checkout", ".", str(folder))
+        self._git(*cloned)
         for words in (("remote", "remove", "origin"), ("checkout", "--quiet", "--detach", commit)):
             _isolated(list(words), folder, {"GIT_DIR": str(folder / ".git")})
 

@@ -62,7 +62,8 @@ class _Bucket:
         return max(0.0, missing / self.limit * _MINUTE)
 
     def take(self, size: float, now: float) -> None:
-        self.left, self.at = self._left(now) - size, now
+        self.left = self._left(now) - size
+        self.at = now
 
     def _left(self, now: float) -> float:
         return min(self.limit, self.left + (now - self.at) / _MINUTE * self.limit)

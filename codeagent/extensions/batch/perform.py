@@ -16,7 +16,7 @@ from codeagent.core.acts import RunGroup, RunRecipe, RunShell, Stop
 from codeagent.core.approval_events import ApprovalRequested, ApprovalResolved
 from codeagent.core.audit import gather_stats
 from codeagent.core.dataclass import dataclass
-from codeagent.core.errors import CodeagentError, SessionError
+from codeagent.core.errors import CodeagentError, SandboxError, SessionError
 from codeagent.core.events import (
     KnownEvent,
     RunFinished,
@@ -43,6 +43,8 @@ if TYPE_CHECKING:
 
 _GO_ON = "The work was cut off by a crash. Look at what is there, and finish it."
 _Progress = Literal["new", "begun", "ended"]
+_PAUSES = (1.0, 5.0, 15.0)
+"""Seconds before a task is continued whose sandbox could not be had."""
 _LONGEST_END = 120.0
 """Seconds that the process of a killed batch may take to end its work on the same task."""
 Tell = Callable[[Mapping[str, Any]], None]
@@ -78,6 +80,8 @@ def needs_engine(task: BatchTask, place: Place) -> bool:
 def given_up(task: BatchTask, folder: TaskFolder, place: Place, error: str) -> TaskRecord:
     """Write down that a task is not worked on any more, and return its record. Blocks; raises
     OSError."""
+    if (ended := folder.record()) is not None:
+        return ended
     attempt = folder.attempt() or Attempt(1, "")
     record = _Work(task, folder, place, None, lambda told: None).record(attempt, error=error)
     folder.finish(record := replace(record, ended=time.time()))
@@ -87,13 +91,20 @@ def given_up(task: BatchTask, folder: TaskFolder, place: Place, error: str) -> T
 async def _performed(
     task: BatchTask, folder: TaskFolder, work: "_Work", began: float
 ) -> TaskRecord:
-    if (ended := folder.record()) is not None:  # its process was killed after that
+    if (ended := folder.record()) is not None:  # the process was killed while it removed the copy
+        await asyncio.to_thread(discard, folder.copy)
         return ended
     folder.describe(task)
     attempt = folder.attempt() or Attempt(1, "")
     try:
         attempt = await work.prepared(attempt)
-        record = await work.done(attempt)
+        for pause in _PAUSES:
+            with suppress(SandboxError):  # an engine that is restarted is there again soon
+                record = await work.done(folder.attempt() or attempt)
+                break
+            await asyncio.sleep(pause)
+        else:
+            record = await work.done(folder.attempt() or attempt)
     except CodeagentError as error:
         attempt = folder.attempt() or attempt
         record = work.record(attempt, error=str(error))
@@ -290,7 +301,7 @@ class _Reader:
                 self._tell({"state": "working", "turn": self._turns, "cost": cost})
 
     async def _checked(self, session: Session) -> Verdict:
-        """Run the check in the session's sandbox."""
+        """Run the check in the session's sandbox. Raises SandboxError if it could not end there."""
         events = session.events()
         if session.do(RunShell(self._task.check, shared=False)) is not None:
             return "failed"
@@ -299,6 +310,8 @@ class _Reader:
             async with asyncio.timeout(self._task.check_seconds):
                 async for event in events:
                     if isinstance(event, ToolResultAdded) and event.name == SHELL:
+                        if event.is_error and event.details.get("exit_code") is None:
+                            raise SandboxError(f"the check was cut off: {event.error}")
                         return "failed" if event.is_error else "passed"
         except TimeoutError:
             verdict = "stopped"

@@ -92,7 +92,8 @@ class _Admission:
             self.asking = asyncio.ensure_future(self._seconds())
         if not self.asking.done():
             return False
-        seconds, self.asking = self.asking.result(), None
+        seconds = self.asking.result()
+        self.asking = None
         return seconds < (_SLOW if at_work >= (os.cpu_count() or 1) else inf)
 
     async def _seconds(self) -> float:

@@ -113,7 +113,8 @@ class Worker:
 
     async def close(self) -> None:
         """Have it stop in order, and wait for its end; idempotent."""
-        process, self._process = self._process, None
+        process = self._process
+        self._process = None
         if process is None:
             return
         assert process.stdin is not None

@@ -289,7 +289,8 @@ class Results:
         self._end(record.key)
 
     def _end(self, key: str) -> None:
-        for left in (self.folder(key).copy, *self.folder(key).path.glob(".*.tmp")):
+        folder = self.folder(key)
+        for left in (folder.copy, folder.patch.with_suffix(".git"), *folder.path.glob(".*.tmp")):
             discard(left)
         (self._begun / key).unlink(missing_ok=True)
         self.unfinished.discard(key)

@@ -69,5 +69,6 @@ def _end_if_failed(work: asyncio.Task[None]) -> None:
     """End this process if work failed in a way that nobody foresaw: the batch sees that, and tries
     again."""
     if not work.cancelled() and (error := work.exception()) is not None:
-        traceback.print_exception(error)
+        with suppress(OSError):  # the log may have no room
+            traceback.print_exception(error)
         os._exit(1)

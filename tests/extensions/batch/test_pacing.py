@@ -7,7 +7,7 @@ from itertools import pairwise
 import pytest
 
 from codeagent.extensions.batch import pacing
-from codeagent.extensions.batch.pacing import Limiter, limits_in
+from codeagent.extensions.batch.pacing import Limiter, PacingLine, SharedPacing, limits_in
 from tests.table import for_each
 
 
@@ -135,3 +135,49 @@ async def test_who_gave_up_keeps_nobody_waiting(clock: Clock) -> None:
     await asyncio.sleep(0)
     given_up.cancel()
     assert await limiter.begin("m", 1) >= 1005.0
+
+
+async def test_answers_to_what_was_refused_together_do_not_speed_up_what_waits(
+    clock: Clock,
+) -> None:
+    limiter = Limiter(clock)
+    begun = await asyncio.gather(*(limiter.begin("m", 1) for _ in range(20)))
+    for one in begun:
+        limiter.answered("m", {})
+        limiter.refused("m", one, 10.0)
+    again = await asyncio.gather(*(limiter.begin("m", 1) for _ in range(20)))
+    assert min(second - first for first, second in pairwise(again)) >= 0.2
+
+
+async def test_a_pause_is_as_long_as_the_longest_that_was_asked_for(clock: Clock) -> None:
+    limiter = Limiter(clock)
+    begun = await asyncio.gather(*(limiter.begin("m", 1) for _ in range(2)))
+    limiter.refused("m", begun[0], None)
+    limiter.refused("m", begun[1], 30.0)
+    assert await limiter.begin("m", 1) >= 1030.0
+
+
+async def test_requests_of_agents_that_share_a_model_wait_for_a_turn_each() -> None:
+    told: list[Mapping[str, object]] = []
+    line = PacingLine(told.append)
+    shared = SharedPacing(line, "m")
+    both = [asyncio.ensure_future(shared.may_begin(10, 60)) for _ in range(2)]
+    await asyncio.sleep(0)
+    assert [each["asks"] for each in told] == [[1, "m", 10], [2, "m", 10]]
+    for number in (1, 2):
+        line.go(number, 5.0)
+    assert await asyncio.gather(*both) == [True, True]
+
+
+async def test_a_turn_that_nobody_waits_for_any_more_is_taken_by_the_next_request() -> None:
+    told: list[Mapping[str, object]] = []
+    line = PacingLine(told.append)
+    shared = SharedPacing(line, "m")
+    given_up = asyncio.ensure_future(shared.may_begin(10, 60))
+    await asyncio.sleep(0)
+    given_up.cancel()
+    await asyncio.wait((given_up,))
+    assert not await shared.may_begin(10, 0)
+    line.go(1, 5.0)
+    assert await shared.may_begin(10, 60)
+    assert len(told) == 1

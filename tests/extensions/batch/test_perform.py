@@ -1,19 +1,87 @@
-"""One task of a batch: what is left of it when its process is killed."""
+"""Work on one task: what its session may cost, and when it is tried again."""
 
+import asyncio
+from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
-from codeagent.extensions.batch.perform import Place, perform
-from codeagent.extensions.batch.results import TaskFolder
-from tests.extensions.batch.test_results import RECORD, TASK
+import pytest
+
+from codeagent.config.sessions import RunReader, Task
+from codeagent.core.errors import CodeagentError, SandboxError
+from codeagent.extensions.batch import perform as module
+from codeagent.extensions.batch.perform import Place, given_up, perform
+from codeagent.extensions.batch.results import Attempt, TaskFolder, TaskRecord
+from codeagent.extensions.batch.tasks import BatchTask
+from tests.extensions.batch.test_results import RECORD
+
+PLACE = Place(Path("/nowhere"), Path("/nowhere"), {})
 
 
-async def test_a_task_whose_process_was_killed_after_its_end_is_not_done_again(
-    tmp_path: Path,
+class App:
+    """Ends each session before it is open, with an error."""
+
+    def __init__(self, error: CodeagentError) -> None:
+        self.error = error
+        self.asked: list[Task] = []
+
+    async def work(self, task: Task, reader: RunReader | None = None) -> None:
+        self.asked.append(task)
+        raise self.error
+
+
+@pytest.fixture
+def folder(tmp_path: Path) -> TaskFolder:
+    found = TaskFolder(tmp_path / "results/key")
+    found.path.mkdir(parents=True)
+    found.begin(Attempt(1, "c" * 40))
+    return found
+
+
+async def worked(app: Any, folder: TaskFolder, limits: Mapping[str, float]) -> TaskRecord:
+    task = BatchTask(repository="/there", prompt="go", limits=dict(limits))
+    place = Place(folder.path.parent / "state", folder.path.parent / "mirrors", {})
+    return await perform(task, folder, place, app, lambda told: None)
+
+
+@pytest.mark.parametrize(("spent", "left"), [(0.0, 1.0), (0.75, 0.25), (2.0, 1e-6)])
+async def test_a_resumed_task_may_cost_what_its_budget_has_left(
+    spent: float, left: float, folder: TaskFolder, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    folder = TaskFolder(tmp_path / TASK.key)
-    folder.path.mkdir()
+    monkeypatch.setattr(module._Work, "_progress", lambda self, session: ("begun", spent))
+    await worked(app := App(CodeagentError("enough")), folder, {"budget": 1.0})
+    [task] = app.asked
+    assert isinstance(task.settings, Mapping)
+    assert task.settings["limits"]["budget"] == left
+
+
+async def test_a_task_without_a_sandbox_is_tried_again_and_then_has_failed(
+    folder: TaskFolder, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    paused: list[float] = []
+    real = asyncio.sleep
+
+    async def sleep(seconds: float) -> None:
+        paused.append(seconds)
+        await real(0)
+
+    monkeypatch.setattr(module.asyncio, "sleep", sleep)
+    record = await worked(app := App(SandboxError("the engine is away")), folder, {})
+    assert (record.reason, record.error) == ("failed", "the engine is away")
+    assert (len(app.asked), paused) == (4, [1.0, 5.0, 15.0])
+    assert folder.record() == record
+
+
+async def test_another_error_is_the_end_of_a_task(folder: TaskFolder) -> None:
+    record = await worked(app := App(CodeagentError("no such model")), folder, {})
+    assert (record.error, len(app.asked)) == ("no such model", 1)
+
+
+async def test_what_has_a_record_is_not_judged_again_in_what_is_left_of_its_copy(
+    folder: TaskFolder,
+) -> None:
     folder.finish(RECORD)
-    nothing: Any = None
-    place = Place(tmp_path / "state", tmp_path / "mirrors", {})
-    assert await perform(TASK, folder, place, nothing, lambda told: None) == RECORD
+    folder.copy.mkdir()
+    record = await worked(app := App(CodeagentError("it was begun")), folder, {})
+    assert (record, app.asked, folder.copy.exists()) == (RECORD, [], False)
+    assert given_up(BatchTask(repository="a", prompt="b"), folder, PLACE, "died") == RECORD
