@@ -41,6 +41,7 @@ AIMS = {
     "kills of batches": 100,
     "networks of batches": 20,
     "kills of trials": 1_200,
+    "kills of a cluster": 50,
     "commands tried out": 60,
     "landing races": 2_400,
     "I/O faults": 300,

@@ -183,7 +183,7 @@ async def _run(tasks: Sequence[BatchTask], results: Results, args: argparse.Name
         if args.ray:
             from codeagent.extensions.batch.ray_workers import Cluster  # needs codeagent[ray]
 
-            cluster = await asyncio.to_thread(Cluster, args.ray, place, args.secrets)
+            cluster = await asyncio.to_thread(Cluster, args.ray, place, args.secrets, args.slots)
         slots = args.slots or (slots_of_machine() if cluster is None else cluster.slots)
         limits = BatchLimits(slots, args.budget, args.task_budget)
         _check_budgets(missing, limits)
@@ -198,8 +198,9 @@ async def _run(tasks: Sequence[BatchTask], results: Results, args: argparse.Name
             loop.add_signal_handler(number, pool.stop)
         progress.write(results.path)
         with view:
-            await pool.prepare(missing)
-            await pool.run(missing, _engine_answers(here=not args.ray))
+            if cluster is None:  # a node makes the mirrors that it needs
+                await pool.prepare(missing)
+            await pool.run(missing, _engine_answers(here=cluster is None))
         write_reports(results, tasks)
         return _told(tasks, results)
     finally:

@@ -2,69 +2,108 @@
 
 import asyncio
 import os
+import signal
+import time
 from collections.abc import Callable, Mapping
 from contextlib import suppress
-from dataclasses import asdict
+from functools import cache
 from importlib.metadata import version
 from pathlib import Path
 from typing import Any
 
-import ray as _ray
-from ray.exceptions import RayActorError, RayError, RayTaskError
-
 from codeagent.config.checking import as_given, checked
+from codeagent.config.local_environment import state_dir
 from codeagent.core.errors import ConfigError
-from codeagent.disk.opens import read_regular
+from codeagent.disk.opens import closing_fd, open_appended, read_regular
+from codeagent.extensions.batch.copies import Mirror, alone
 from codeagent.extensions.batch.pacing import Limiter, Limits
 from codeagent.extensions.batch.perform import Place, Tell
 from codeagent.extensions.batch.processes import Worker, WorkerDied
 from codeagent.extensions.batch.results import TaskFolder, TaskRecord
 from codeagent.extensions.batch.tasks import BatchTask
 
+try:
+    import ray as _ray
+    from ray.exceptions import RayActorError, RayError, RayTaskError
+    from ray.util.scheduling_strategies import NodeAffinitySchedulingStrategy
+except ImportError as error:
+    raise ConfigError(
+        "--ray needs Ray: pip install 'codeagent[ray]', here and on each node; nothing was run"
+    ) from error
+
 ray: Any = _ray  # its decorators hide the types of what they decorate
 ENGINE = "engine"
 """The resource of a node that says how many tasks its container engine may have at a time."""
 _TASK_BYTES = 300 << 20
-_ATTEMPTS = 3
-"""How often a task is begun whose node is lost."""
+_REFRESH_SECONDS = 3600.0
+_RETRIES = 3
+"""How often Ray begins a task again whose node or process is lost."""
 
 
 class Cluster:
     """A connection to a cluster, and the limiter that all its tasks share."""
 
-    def __init__(self, address: str, place: Place, secrets: Path | None) -> None:
-        """`secrets` is a file on the nodes. Blocks; raises ConfigError."""
-        self._place = place
-        self._secrets = secrets
+    def __init__(
+        self, address: str, place: Place, secrets: Path | None, slots: int | None = None
+    ) -> None:
+        """`secrets` is a file on the nodes. `slots` may be more than the nodes have now, if more of
+        them can be started. Blocks; raises ConfigError."""
+        self._common = {
+            "version": version("codeagent"),
+            "batch": str(time.time_ns()),
+            "state_dir": str(place.state_dir),
+            "settings": place.settings,
+            "secrets": str(secrets or ""),
+        }
         try:
             ray.init(address, log_to_driver=False, logging_level="ERROR", configure_logging=False)
-        except (RayError, OSError, ValueError) as error:
+        except (RayError, OSError, ValueError, RuntimeError) as error:
             raise ConfigError(f"the cluster at {address} does not answer: {error}") from error
         resources: dict[str, float] = ray.cluster_resources()
-        self.slots = int(min(resources.get(ENGINE, 0.0), resources.get("CPU", 0.0)))
+        self.slots = slots or int(min(resources.get(ENGINE, 0.0), resources.get("CPU", 0.0)))
         if not self.slots:
+            ray.shutdown()
             raise ConfigError(
                 f"no node of the cluster at {address} has the resource {ENGINE}; start nodes with "
-                f"ray start --resources='{{\"{ENGINE}\": 8}}'; nothing was run"
+                f"ray start --resources='{{\"{ENGINE}\": 8}}', or give --slots if they are started "
+                "on demand; nothing was run"
             )
         self._begin = ray.remote(
-            num_cpus=1,
-            memory=_TASK_BYTES,
-            resources={ENGINE: 1},
-            max_retries=_ATTEMPTS,
-            retry_exceptions=[WorkerDied],
-        )(_remote).remote
-        actor: Any = ray.remote(max_restarts=-1, num_cpus=0, max_concurrency=10_000)(_SharedLimiter)
-        self._limiter = actor.remote()
+            num_cpus=1, memory=_TASK_BYTES, resources={ENGINE: 1}, max_retries=_RETRIES
+        )(_sent_whole()).remote
+        here = NodeAffinitySchedulingStrategy(ray.get_runtime_context().get_node_id(), soft=True)
+        self._limiter = (
+            ray.remote(max_restarts=-1, num_cpus=0, max_concurrency=10_000)(_SharedLimiter)
+            .options(scheduling_strategy=here)
+            .remote()
+        )
 
     def worker(self) -> "RayWorker":
-        def begin(given: Mapping[str, Any]) -> Any:
-            return self._begin(given, self._limiter)
+        def begin(task: BatchTask, folder: TaskFolder) -> Any:
+            own = {"task": as_given(task), "folder": str(folder.path)}
+            return self._begin(self._common | own, self._limiter)
 
-        return RayWorker(self._place, self._secrets, begin)
+        return RayWorker(begin)
 
-    def close(self) -> None:
-        ray.shutdown()
+
+def _sent_whole() -> Callable[[Mapping[str, Any], Any], bytes | str]:
+    """Return what a node runs: it is sent as it is, and not looked up by its name, as the node may
+    have another codeagent, or none."""
+
+    def begin(given: Mapping[str, Any], limiter: Any) -> bytes | str:
+        from importlib import metadata
+
+        try:
+            there = metadata.version("codeagent")
+        except metadata.PackageNotFoundError:
+            there = "none"
+        if there != given["version"]:
+            return there
+        from codeagent.extensions.batch.ray_workers import work_here
+
+        return work_here(given, limiter)
+
+    return begin
 
 
 class _SharedLimiter:
@@ -106,33 +145,27 @@ class _LimiterThere:
 class RayWorker:
     """Has the cluster work on one task at a time (a `pool.TaskWorker`)."""
 
-    def __init__(
-        self, place: Place, secrets: Path | None, begin: Callable[[Mapping[str, Any]], Any]
-    ) -> None:
-        self._place = place
-        self._secrets = secrets
+    def __init__(self, begin: Callable[[BatchTask, TaskFolder], Any]) -> None:
         self._begin = begin
         self._running: Any = None
 
     async def run(self, task: BatchTask, folder: TaskFolder, tell: Tell) -> TaskRecord:
         tell({"state": "on the cluster"})
-        given = {
-            "version": version("codeagent"),
-            "task": as_given(task),
-            "folder": str(folder.path),
-            "place": {name: _plain(value) for name, value in asdict(self._place).items()},
-            "secrets": str(self._secrets or ""),
-        }
-        self._running = self._begin(given)
+        self._running = self._begin(task, folder)
         try:
-            line: bytes = await self._running
+            found: bytes | str = await self._running
         except RayTaskError as error:
             if isinstance(error.cause, ConfigError):
                 raise error.cause from None
             raise WorkerDied from error
         except (RayError, asyncio.CancelledError) as error:
             raise WorkerDied from error
-        return TaskRecord.of_line(line)
+        if isinstance(found, str):
+            raise ConfigError(
+                f"a node of the cluster has codeagent {found}, and this machine "
+                f"{version('codeagent')}; install the same on all, and start the batch again"
+            )
+        return TaskRecord.of_line(found)
 
     def stop(self) -> None:
         if self._running is not None:
@@ -146,32 +179,56 @@ class RayWorker:
         self._running = None
 
 
-def _plain(value: Any) -> Any:
-    return str(value) if isinstance(value, Path) else value
-
-
-def _remote(given: Mapping[str, Any], limiter: Any) -> bytes:
+def work_here(given: Mapping[str, Any], limiter: Any) -> bytes:
     """Work on a task on this node; return the line of its record. Raises ConfigError."""
-    here = version("codeagent")
-    if here != given["version"]:
-        raise ConfigError(f"a node has codeagent {here}, and not {given['version']}")
-    for name, value in _secrets(given["secrets"]).items():
-        os.environ[name] = value
-    place = Place(
-        Path(given["place"]["state_dir"]),
-        Path(given["place"]["mirrors"]),
-        given["place"]["settings"],
-    )
+    os.environ.update(_secrets(given["secrets"]))
+    task = checked(BatchTask, given["task"])
     folder = TaskFolder(Path(given["folder"]))
-    return asyncio.run(_worked(checked(BatchTask, given["task"]), folder, place, limiter)).line()
+    log = folder.path.parent / "workers.log"
+    place = Place(Path(given["state_dir"]), state_dir() / "mirrors", given["settings"])
+    worker = _workers.setdefault(given["batch"], Worker(place, log, _LimiterThere(limiter)))
+
+    async def work() -> TaskRecord:
+        working = asyncio.current_task()
+        assert working is not None
+        # Ray cancels by a signal that wakes no loop but one with a handler of its own.
+        asyncio.get_running_loop().add_signal_handler(signal.SIGINT, working.cancel)
+        try:
+            await _refresh(task.repository, place.mirrors, given["batch"], log)
+            return await worker.run(task, folder, lambda told: None)
+        except BaseException as error:
+            await worker.close()
+            if isinstance(error, asyncio.CancelledError):
+                raise WorkerDied from None
+            raise
+
+    return _loop().run(work()).line()
 
 
-async def _worked(task: BatchTask, folder: TaskFolder, place: Place, limiter: Any) -> TaskRecord:
-    worker = Worker(place, folder.path.parent / "workers.log", _LimiterThere(limiter))
+_workers: dict[str, Worker] = {}
+"""That of the batch for which Ray has this process: it works on one task after the other, and ends
+with this process."""
+
+
+@cache
+def _loop() -> asyncio.Runner:
+    """Return the loop of this process."""
+    return asyncio.Runner()
+
+
+async def _refresh(repository: str, mirrors: Path, batch: str, log: Path) -> None:
+    """Have the node's mirror of a repository as it was when the batch began, or later; a failure is
+    written to the log, and the task says so itself if it has no mirror."""
+    mirror = Mirror.of(repository, mirrors)
+    fresh = mirror.folder.with_suffix(".batch")
     try:
-        return await worker.run(task, folder, lambda told: None)
-    finally:
-        await worker.close()
+        async with alone(mirror.folder.with_suffix(".refresh"), _REFRESH_SECONDS):
+            if not fresh.exists() or fresh.read_text() != batch:
+                await mirror.update(repository)
+                fresh.write_text(batch)
+    except (ConfigError, OSError) as error:
+        with closing_fd(open_appended(log)) as fd:
+            os.write(fd, f"{repository}: {error}\n".encode())
 
 
 def _secrets(path: str) -> dict[str, str]:
@@ -182,5 +239,11 @@ def _secrets(path: str) -> dict[str, str]:
         text = read_regular(path).decode()
     except OSError as error:
         raise ConfigError(f"{path} cannot be read on a node ({error.strerror})") from error
-    lines = [line.partition("=") for line in text.splitlines() if line and not line.startswith("#")]
-    return {name.strip(): value.strip() for name, _, value in lines}
+    found: dict[str, str] = {}
+    for number, line in enumerate(text.splitlines(), 1):
+        name, equals, value = line.partition("=")
+        if line.strip() and not line.startswith("#"):
+            if not equals:
+                raise ConfigError(f"{path}:{number}: write NAME=value")  # never what is there
+            found[name.strip()] = value.strip()
+    return found

@@ -2,12 +2,15 @@
 changed there."""
 
 import errno
+import gc
 import json
 import os
 from collections.abc import Collection
 from dataclasses import asdict
 from pathlib import Path
 from typing import Any, Literal, Self
+
+from pydantic_core import from_json
 
 from codeagent.config.checking import as_given
 from codeagent.core.dataclass import dataclass
@@ -78,7 +81,7 @@ class TaskRecord:
     @classmethod
     def of_line(cls, line: bytes) -> Self:
         """Raises ValueError, TypeError, KeyError for anything else."""
-        given: dict[str, Any] = json.loads(line)
+        given: dict[str, Any] = from_json(line)  # in half the time of json.loads
         usage = Usage(**given.pop("usage"))
         changed, denied = tuple(given.pop("changed")), tuple(given.pop("denied"))
         return cls(**given, usage=usage, changed=changed, denied=denied)
@@ -198,6 +201,14 @@ class Results:
             return self
         except OSError as error:
             raise ConfigError(f"{self.path / RECORDS} cannot be read ({error.strerror})") from error
+        gc.disable()  # all of it is kept: to look for garbage takes half of the time
+        try:
+            self._add_lines(data)
+        finally:
+            gc.enable()
+        return self
+
+    def _add_lines(self, data: bytes) -> None:
         for number, line in enumerate(data.split(b"\n")[:-1], 1):
             try:
                 self._add(TaskRecord.of_line(line))
@@ -205,7 +216,6 @@ class Results:
                 raise ConfigError(
                     f"{self.path / RECORDS}:{number}: it is not a record ({error}); nothing was run"
                 ) from None
-        return self
 
     def hold(self) -> Self:
         """Read the records, and keep others from writing until `close`. Raises ConfigError."""

@@ -4,7 +4,7 @@ digest of what it says."""
 import json
 from collections.abc import Iterator, Mapping
 from dataclasses import field, fields
-from functools import cached_property
+from functools import cache, cached_property
 from hashlib import sha256
 from pathlib import Path
 from typing import Annotated, Any
@@ -184,7 +184,13 @@ def _placed(value: Any, folder: Path) -> Any:
     where = value.get("repository") if isinstance(value, dict) else None
     if not isinstance(where, str) or not where or _ADDRESS.match(where):
         return value
-    return value | {"repository": str(Path(folder, Path(where).expanduser()).resolve())}
+    return value | {"repository": _whole(folder, where)}
+
+
+@cache
+def _whole(folder: Path, where: str) -> str:
+    """Return the whole path of what many tasks name."""
+    return str(Path(folder, Path(where).expanduser()).resolve())
 
 
 def _fault(error: WrongValue) -> str:
