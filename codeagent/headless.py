@@ -421,7 +421,7 @@ def _json_line(report: Mapping[str, object]) -> str:
 
 def _call_line(result: ToolResultAdded, target: str) -> str:
     if result.error is None:
-        nothing = "  ✓ changed nothing" if result.details.get("changed") == 0 else ""
+        nothing = "  ✓ changed nothing" if result.details.get("files_changed") == 0 else ""
         took = _seconds(result.duration_ms)
         return f"✓ {result.name:<6} {one_line(target, _WIDTH - 20)}  {took}{nothing}"
     mark = "–" if result.error.kind == "skipped" else "✗"

@@ -120,6 +120,7 @@ UNUSED = {
 tools or agents, commits, uses the container, or checks a schema."""
 
 
+PRUNE = "codeagent.workspace.snapshots.prune"
 FEATURE = re.compile(r"codeagent\.(?:tools\.builtin|extensions)\.\w+")
 """A tool, or the manifest of an extension: each costs a run its one module, and no other."""
 
@@ -152,7 +153,8 @@ def test_a_plain_run_imports_only_what_it_uses(tmp_path: Path) -> None:
     exit_code, *loaded = done.stdout.splitlines()[-1].split()
     assert exit_code == "0"
     assert UNUSED.isdisjoint(loaded)
-    ours = [name for name in loaded if name.startswith("codeagent")]
+    # On a busy machine the run may last until old snapshots are removed.
+    ours = {name for name in loaded if name.startswith("codeagent")} - {PRUNE}
     assert len(ours) <= 209
     assert len([name for name in ours if not FEATURE.fullmatch(name)]) <= 179
 

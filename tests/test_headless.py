@@ -284,7 +284,7 @@ async def test_what_a_command_changed_is_said_and_is_an_event_of_the_jsonl() -> 
         content=(),
         is_error=False,
         executed=True,
-        details={"exit_code": 0, "changed": 0},
+        details={"exit_code": 0, "files_changed": 0},
     )
     log.end()
     _, text = await play(log.events)
@@ -444,7 +444,8 @@ async def test_a_reader_that_stalls_holds_up_neither_signals_nor_the_event_loop(
     for _ in range(200):
         await asyncio.sleep(0)
     os.kill(os.getpid(), signal.SIGINT)
-    await asyncio.sleep(0.05)
+    while not agent.aborted:  # noqa: ASYNC110  # a signal sets it
+        await asyncio.sleep(0.01)
     assert agent.aborted == ["stopped by SIGINT"]
     assert not playing.done()
     go_on.set()

@@ -130,8 +130,7 @@ class Checkpointing:
         batches.
         """
         self._at_work = at_work
-        if self.store is not None:
-            self._after_pending(lambda: self._first_snapshot())
+        self._after_pending(lambda: self._first_snapshot())
 
     def before_prompt(self, label: str) -> None:
         """Mark the conversation, and take a snapshot while the request is sent."""
@@ -197,11 +196,12 @@ class Checkpointing:
             self._lock.leave(alone=True)
 
     async def _first_snapshot(self) -> None:
-        assert self.store is not None
+        landed = () if self._sandbox is None else await self._sandbox.finish_landings()
+        for line in landed:
+            self._emitter.notice("effects.recovered", line)
+        if self.store is None:
+            return
         try:
-            landed = () if self._sandbox is None else await self._sandbox.finish_landings()
-            for line in landed:
-                self._emitter.notice("effects.recovered", line)
             if (recovered := await self.store.recover()) is not None:
                 self._emitter.notice("checkpoint.recovered", recovered)
             self._tell_of((await self._told_if_slow(self.store)).others)

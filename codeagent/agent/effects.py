@@ -9,6 +9,7 @@ from dataclasses import field
 from codeagent.changes.change_set import diff_blocks
 from codeagent.changes.diff import count, review_block
 from codeagent.changes.hunks import Answered, is_by_hunk
+from codeagent.changes.landing import folders_of
 from codeagent.core.approval_events import ListedEffect
 from codeagent.core.changes import Change, content_name
 from codeagent.core.checkpoints import Node
@@ -80,20 +81,21 @@ class EffectGroups:
 
     @property
     def shown(self) -> tuple[Effect, ...]:
-        """Return what is asked about, without the folders that something in it says already."""
-        said = {folder for effect in self.asked for folder in _folders_of(effect.path)}
-        return tuple(
-            effect for effect in self.asked if effect.path not in said or not _is_folder(effect)
-        )
+        """Return what is asked about, what matters most first, without folders that are new or gone
+        and of which something in it says so already."""
+        said = {folder for effect in self.asked for folder in folders_of(effect.path)}
+        shown = [
+            effect
+            for effect in self.asked
+            if effect.path not in said
+            or not _is_folder(effect)
+            or None not in (effect.before, effect.after)
+        ]
+        return tuple(sorted(shown, key=lambda effect: not _matters(effect)))
 
 
 def _is_folder(effect: Effect) -> bool:
     return {side.kind for side in (effect.before, effect.after) if side is not None} == {"folder"}
-
-
-def _folders_of(path: str) -> list[str]:
-    parts = path.split("/")
-    return ["/".join(parts[:end]) for end in range(1, len(parts))]
 
 
 def _matters(effect: Effect) -> bool:
@@ -109,7 +111,8 @@ class ShownEffect:
     listed: ListedEffect
     paths: tuple[str, ...]
     change: Change[Node] | None
-    """None if its contents were not read, or it was renamed."""
+    """None if its contents were not read, it was renamed, or it has several names: a part that is
+    taken of one would be taken of all."""
     block: DiffBlock
     """The change of a text, or else two lines that say what was there and what is."""
     hunks: int
@@ -167,6 +170,8 @@ def _shown(effect: Effect, change: Change[Node] | None, source: Effect | None) -
         added=added,
         removed=removed,
     )
+    if effect.after is not None and effect.after.links > 1:
+        change = None
     return ShownEffect(listed, (effect.path,), change, block, len(hunks) or 1)
 
 

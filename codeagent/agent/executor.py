@@ -179,7 +179,7 @@ class Executor:
         notes: tuple[str, ...] = ()
         if inspected and job is None:
             notes = await self._inspection.after(call.id, token, self._approvals)
-        if tool.effect == "files":
+        if tool.effect == "files" or viewed:
             self._inspection.wrote(result.details)
         result = self._for_model(prepared, result, notes)
         self._settle(call, result, permit, started_at=started_at, duration_ms=duration_ms)

@@ -132,6 +132,9 @@ class Inspection:
         match details:
             case {"path": str(path), "sha256": str(sha256)} if self.needed:
                 self._written[unspelled(path)] = sha256
+            case {"landed": dict(landed)}:
+                for path, sha256 in landed.items():
+                    self.wrote({"path": path, "sha256": sha256})
             case {"changed_files": list(files)}:
                 for one in files:
                     if isinstance(one, dict):

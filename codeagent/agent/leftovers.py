@@ -28,7 +28,7 @@ from codeagent.core.paths import (
     plain_name,
     watched,
 )
-from codeagent.core.sanitize import spelled
+from codeagent.core.sanitize import first_few, spelled
 
 MOST_NAMED = 5
 _MOST_DIFFS = 20
@@ -131,10 +131,7 @@ def _holds(node: Node | None, sha256: str) -> bool:
 
 def named(found: Sequence[Leftover]) -> str:
     """Return the first few paths in one line."""
-    more = len(found) - MOST_NAMED
-    return ", ".join(spelled(one.path) for one in found[:MOST_NAMED]) + (
-        f" and {more} more" if more > 0 else ""
-    )
+    return first_few([spelled(one.path) for one in found], MOST_NAMED)
 
 
 async def leftover_blocks(

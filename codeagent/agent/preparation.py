@@ -252,16 +252,20 @@ class CallContexts:
         environment = self._environment
         acts_as = prepared.acts_as
         paths = prepared.paths
+        planned = self._permissions.tries_for_plan(prepared)
+        reads = prepared.tool.effect == "nothing" or (
+            self._permissions.mode == "plan" and not planned
+        )
         return ToolContext(
             prepared.call.id,
             prepared.tool.name,
             environment.workspace,
-            self._commands(prepared, token, permit),
+            self._commands(prepared, token, permit, planned=planned),
             token,
             base=None if permit is None else permit.base,
             hunks=None if permit is None else permit.hunks,
             # What a tool says of itself is made true for its commands.
-            read_only=self._commands_only_read(prepared),
+            read_only=reads and environment.sandbox_kind == "docker",
             reading=ReadingRules(
                 partial(self._permissions.withheld, acts_as, paths),
                 partial(self._permissions.denies_path, acts_as),
@@ -279,11 +283,10 @@ class CallContexts:
         )
 
     def _commands(
-        self, prepared: PreparedCall, token: CancelToken, permit: Permit | None
+        self, prepared: PreparedCall, token: CancelToken, permit: Permit | None, *, planned: bool
     ) -> RunsCommands | None:
-        """Return where the commands of a call run."""
+        """Return where the commands of a call run; `planned`: in a view that is thrown away."""
         environment = self._environment
-        planned = self._permissions.tries_for_plan(prepared)
         if environment.sandbox is not None and (planned or (permit is not None and permit.tried)):
             from codeagent.agent.trials import TryingSandbox  # not before the first trial
 
@@ -296,14 +299,6 @@ class CallContexts:
                 only_shown=planned,
             )
         return reaching(environment.sandbox, prepared.call.id, self._approvals, token, permit)
-
-    def _commands_only_read(self, prepared: PreparedCall) -> bool:
-        """Whether commands of the call get the workspace read-only."""
-        if self._environment.sandbox_kind != "docker":
-            return False
-        if self._permissions.tries_for_plan(prepared):
-            return False
-        return self._permissions.mode == "plan" or prepared.tool.effect == "nothing"
 
     def _may_not_send(self, token: CancelToken, to: str) -> str:
         """Return why a call must not send a message to that name; empty if it may.

@@ -21,7 +21,7 @@ from codeagent.core.dataclass import dataclass
 from codeagent.core.errors import CheckpointError
 from codeagent.core.events import CheckpointCreated, CheckpointRestored
 from codeagent.core.notes import restored_note
-from codeagent.core.sanitize import spelled
+from codeagent.core.sanitize import first_few, first_lines, spelled
 
 _MOST_REFUSED = 20
 _ONLY_OTHERS = (
@@ -158,8 +158,8 @@ class SessionRewind:
             theirs = await self._theirs(target.checkpoint_id, present)
             restored -= theirs.kept | theirs.refused.keys()
         if unseen := sorted(since & (restored if paths is None else restored & set(paths))):
-            more = f" and {len(unseen) - 1} more" if len(unseen) > 1 else ""
-            text = f"{spelled(unseen[0])}{more} changed after it was shown; nothing was changed: look at it again"
+            some = first_few([*map(spelled, unseen)], 1)
+            text = f"{some} changed after it was shown; nothing was changed: look at it again"
             raise CheckpointError(text)
 
     async def _restore_file(self, act: RestoreFile) -> None:
@@ -228,5 +228,4 @@ class SessionRewind:
 def _phrases(theirs: OthersChanges) -> tuple[str, ...]:
     """Return a phrase for each file that is refused; of many, only the first ones."""
     said = [f"{spelled(path)}: {why}" for path, why in sorted(theirs.refused.items())]
-    more = len(said) - _MOST_REFUSED
-    return (*said[:_MOST_REFUSED], f"and {more} more") if more > 0 else tuple(said)
+    return tuple(first_lines(said, _MOST_REFUSED))

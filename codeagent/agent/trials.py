@@ -3,6 +3,7 @@ the user."""
 
 import asyncio
 from collections.abc import Sequence
+from contextlib import suppress
 from dataclasses import replace
 
 from codeagent.agent.approvals import Approvals, in_words
@@ -20,17 +21,21 @@ from codeagent.changes.keys import paths_key
 from codeagent.changes.layers import TooMuch
 from codeagent.core.approval_events import EffectsFound
 from codeagent.core.cancel import CancelToken
-from codeagent.core.changes import Change
+from codeagent.core.changes import Change, digest
 from codeagent.core.checkpoints import Node
 from codeagent.core.dataclass import dataclass
 from codeagent.core.display import DiffBlock, TerminalBlock, TextBlock
 from codeagent.core.effects import Effect
 from codeagent.core.errors import ContentChanged, PartlyChanged, RunCancelled, WorkspaceError
+from codeagent.core.paths import watched
+from codeagent.core.patterns import IgnoreRules
 from codeagent.core.policy import EFFECTS, ApprovalKey, Decision, Verdict
 from codeagent.core.ports import Workspace
 from codeagent.core.sandbox import Command, CommandResult, OnOutput, Sandbox, Trial
-from codeagent.core.sanitize import on_one_line, one_line, spelled
+from codeagent.core.sanitize import first_lines, on_one_line, one_line, spelled
 from codeagent.core.tool import Failed, Preview
+from codeagent.sandbox.git_view import tracked
+from codeagent.sandbox.tasks import run_to_end
 
 _MOST_QUESTIONS = 3
 """How often the user is asked about the same command because the workspace keeps changing."""
@@ -70,7 +75,8 @@ class TryingSandbox:
                 return await _tried_read_only(self, command, trial.result, on_output)
             return await _Review(self, command, trial).settle()
         finally:
-            await asyncio.shield(trial.close())
+            with suppress(OSError):  # the next session removes what is left
+                await run_to_end(trial.close())
 
 
 @dataclass(frozen=True)
@@ -113,13 +119,15 @@ class _Found:
         """Return a line for each thing that it changed, but not for those in `out`."""
         kept = [str(each.listed) for each in self.shown if each not in out]
         ignored = self.groups.ignored.items()
-        return _cut([*kept, *(f"{path} ({many:,} ignored)" for path, many in ignored)])
+        return first_lines(
+            [*kept, *(f"{path} ({many:,} ignored)" for path, many in ignored)], _MOST_LISTED
+        )
 
     @property
     def never(self) -> list[str]:
         """Return the sentences for the model about what is not taken, whatever is answered."""
         return [
-            f"{why}: {', '.join(_cut([spelled(effect.path) for effect in effects]))}"
+            f"{why}: {', '.join(first_lines([spelled(effect.path) for effect in effects], _MOST_LISTED))}"
             for why, effects in (
                 ("never taken, as it is protected or not a file", self.groups.left),
                 (
@@ -137,7 +145,7 @@ class _Found:
             return []
         said = ["taken into the workspace: " + (", ".join(self.lines(out)) or "nothing")]
         if out:
-            names = _cut([str(each.listed) for each in out])
+            names = first_lines([str(each.listed) for each in out], _MOST_LISTED)
             said.append(f"not taken, as the user left it out: {', '.join(names)}")
         return said
 
@@ -185,9 +193,7 @@ class _Review:
         """Decide about the effects once. Raises ContentChanged if they have to be read again."""
         ask_ignored = self._permissions.policy.ask_ignored
         ignores = None if ask_ignored else self._asks.workspace.ignores()
-        groups = await asyncio.to_thread(
-            EffectGroups.of, effects, self._trial.began_ns, ignores, self._is_named
-        )
+        groups = await asyncio.to_thread(self._grouped, effects, ignores)
         shown = groups.shown
         changes = ChangeSet(await self._trial.changes(shown))
         found = _Found(groups, await asyncio.to_thread(shown_effects, shown, changes.changes))
@@ -212,14 +218,32 @@ class _Review:
             said = f"{why}. {_THROWN_AWAY}: {', '.join(found.lines())}"
             result = _noted(result, said, *found.never)
             return result if self._asks.only_shown else replace(result, denied=why)
-        for part in parts:
-            await self._trial.replace(part)
         self._asks.token.raise_if_cancelled()
         never = {effect.path for effect in (*groups.left, *groups.theirs)}
-        await self._trial.land(effects, never | left)
+        await self._trial.land(effects, never | left, parts)
         out = [each for each in found.shown if not left.isdisjoint(each.paths)]
-        result = replace(result, changed=found.size - len(out))
+        landed = {
+            spelled(each.path): "" if each.after is None else digest(each.after.data)
+            for each in (*changes.changes, *parts)
+            if watched(each.path) and each.path not in left
+        }
+        result = replace(result, changed=found.size - len(out), landed=landed)
         return _noted(result, *found.taken(out), *found.never)
+
+    def _grouped(self, effects: Sequence[Effect], rules: IgnoreRules | None) -> EffectGroups:
+        """Group the effects; files that git tracks are asked about, whatever ignores them."""
+        began_ns = self._trial.began_ns
+        groups = EffectGroups.of(effects, began_ns, rules, self._is_named)
+        if not groups.ignored:
+            return groups
+        paths = [each.path for each in groups.unasked if not each.only_times]
+        if not (kept := tracked(self._asks.workspace.root, paths)):
+            return groups
+
+        def named(path: str) -> bool:
+            return path in kept or self._is_named(path)
+
+        return EffectGroups.of(effects, began_ns, rules, named)
 
     def _is_named(self, path: str) -> bool:
         """Whether a rule denies or asks about this path, and not about the tool `edit`."""
@@ -307,27 +331,24 @@ async def _tried_read_only(
     reason = f"it failed in a read-only view: exit code {result.exit_code}"
     target = on_one_line(command.text)
     shown = TerminalBlock(command=command.text, exit_code=result.exit_code)
+    decision = Decision("edit")
     try:
-        decision = await asks.approvals.ask(
-            asks.call_id,
-            _BASH,
-            Preview(target, (shown,)),
-            reason,
-            asks.token,
-            binding=fingerprint(_BASH, {}, command.text),
-        )
+        while decision.answer == "edit":  # what would run then was never tried out
+            decision = await asks.approvals.ask(
+                asks.call_id,
+                _BASH,
+                Preview(target, (shown,)),
+                reason,
+                asks.token,
+                binding=fingerprint(_BASH, {}, command.text),
+            )
+        asks.token.raise_if_cancelled()
     except (RunCancelled, asyncio.CancelledError):
         return _noted(replace(result, exit_code=None, stopped=True), reason)
     if decision.answer == "deny":
         why = in_words(decision)
         return replace(_noted(result, f"{reason}; {why}"), denied=why)
     return await asks.sandbox.run(command, on_output)
-
-
-def _cut(lines: Sequence[str]) -> list[str]:
-    """Return the lines as far as they fit, and how many more there are."""
-    more = len(lines) - _MOST_LISTED
-    return [*lines[:_MOST_LISTED], *([f"and {more:,} more"] if more > 0 else [])]
 
 
 def _noted(result: CommandResult, *said: str) -> CommandResult:

@@ -4,7 +4,6 @@ session."""
 import asyncio
 from collections.abc import Sequence
 from contextlib import AsyncExitStack
-from dataclasses import replace
 
 from codeagent.agent.agent import Agent
 from codeagent.agent.batches import Strategy
@@ -41,9 +40,6 @@ async def work(task: Task, reader: RunReader | None = None) -> Outcome:
     local = local_environment(task.workspace)
     settings = await settings_of(task.settings, local)
     prompt = await asyncio.to_thread(_recipe, task, local, settings) if task.recipe else task.prompt
-    if task.approve:  # nothing is asked about, so commands may as well run where they change things
-        in_place = replace(settings.sandbox, approval="text")
-        settings = replace(settings, sandbox=in_place)
     reader = reader or _Unattended(approve=task.approve)
     session = await open_session(
         settings,

@@ -11,7 +11,7 @@ from codeagent.core.dataclass import dataclass
 from codeagent.core.display import DiffBlock, DisplayBlock, HunkAnswer, TextBlock
 from codeagent.core.policy import ApprovalKey
 from codeagent.core.ports import Workspace
-from codeagent.core.sanitize import spelled
+from codeagent.core.sanitize import first_few, spelled
 from codeagent.core.tool import Failed, Preview
 
 _BETWEEN = "\n\n"
@@ -119,6 +119,4 @@ def is_bound(base: str | None, path: str, content: bytes) -> bool:
 
 def named(paths: Sequence[str]) -> str:
     """Return the first few files and the number of others, in one line."""
-    unique = [spelled(path) for path in dict.fromkeys(paths)]
-    more = f" and {len(unique) - _MOST_NAMED} more" if len(unique) > _MOST_NAMED else ""
-    return ", ".join(unique[:_MOST_NAMED]) + more
+    return first_few([spelled(path) for path in dict.fromkeys(paths)], _MOST_NAMED)

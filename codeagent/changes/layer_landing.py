@@ -28,13 +28,13 @@ from codeagent.disk.opens import (
     open_file,
     open_folder,
     read_regular,
-    remove_tree,
     rename_new,
     sync_file_system,
     sync_folder,
     syncs_at_once,
 )
 from codeagent.disk.private import replace_private
+from codeagent.disk.trees import remove_tree
 
 StepKind = Literal["rename", "folder"]
 _JOURNAL = "landing.json"
@@ -168,6 +168,12 @@ class LayerLanding:
                     _check(step, now)
                     if step.before is not None and not step.before.is_untouched(now):
                         raise _changed(step)
+        coming = [step for step in steps if step.kind == "rename" and step.after is not None]
+        with closing_fd(open_folder(self._folder)) as layer:
+            for step in coming:
+                with _parent_of(step.beside, layer) as (parent, name):
+                    if step.after is None or not step.after.is_untouched(look(parent, name)):
+                        raise _changed(step)
         if self._apart:
             self._write("back", ())
             steps = self._copied(steps)
@@ -177,8 +183,6 @@ class LayerLanding:
         for step in steps:
             if step.kind == "rename" and step.after is not None:
                 with self._beside(step) as (parent, name):
-                    if not step.after.is_still(look(parent, name)):
-                        raise _changed(step)
                     _make_ready(parent, name, flush=not at_once)
         if at_once:
             sync_file_system(self._root)
@@ -214,7 +218,8 @@ class LayerLanding:
                         raise ContentChanged(f"something in {spelled(step.path)} changed meanwhile")
 
     def _make(self, step: LandingStep, *, made: bool = False) -> None:
-        """Make a step; `made`: it was, but perhaps what it replaced or removed was not checked."""
+        """Make a step; `made`: it has been made already, but what it replaced or removed may not have
+        been checked."""
         with _parent_of(step.path, self._root) as (parent, name):
             if step.kind == "folder":
                 if step.before is None:
@@ -231,7 +236,7 @@ class LayerLanding:
                 raise
 
     def _unmake(self, step: LandingStep) -> None:
-        """Take a step back that was made; one that was not is left alone.
+        """Take back a step that was made; one that was not is left alone.
 
         Raises ContentChanged if somebody else has changed what it made.
         """
@@ -290,8 +295,8 @@ class LayerLanding:
         if (found := self._begun()) is None:
             return None
         way, steps = found
-        did = "was finished" if way == "forward" else "was taken back"
-        said = [f"taking what a command changed {did}: {count(len(steps), 'change')}"]
+        did = "finished" if way == "forward" else "taken back"
+        said = [f"an interrupted landing was {did}: {count(len(steps), 'change')}"]
         if way == "forward":
             said += _each(self._make_unless_made, steps)
         else:
@@ -432,8 +437,8 @@ def _give_mode(parent: int, name: str, entry: LayerEntry | None) -> None:
 
 
 def _make_ready(parent: int, name: str, *, flush: bool) -> None:
-    """Remove the kernel's notes about the layer from what is going to land, and all that is in it;
-    `flush`: also make each file and folder durable."""
+    """Remove the kernel's notes about the layer from what is going to land, and from all that is in
+    it; `flush`: also make each file and folder durable."""
     with closing_fd(os.open(name, _PINNED, dir_fd=parent)) as pinned:
         path = Path(f"/proc/self/fd/{pinned}")
         if marks := [each for each in os.listxattr(path) if each.startswith(MARKS)]:

@@ -72,12 +72,12 @@ def _below(
         before = None if lower is None else look(lower, name)
         after = None if upper is None else _written(upper, name)
         with _inside(lower, before, name) as under, _inside(upper, after, name) as inner:
-            if before is None or after is None or under is None or inner is None:
+            if before and after and under is not None and inner is not None:
+                yield from _folder_changed(path, (before, under), (after, inner))
+            else:
                 yield from _changed(path, lower, before, upper, after)
-                yield from _below(f"{path}/", under, inner)
-                continue
-            yield from _folder_changed(path, (before, under), (after, inner))
-            yield from _below(f"{path}/", under, inner, hides=hides or _is_opaque(inner))
+            opaque = inner is not None and _is_opaque(inner)
+            yield from _below(f"{path}/", under, inner, hides=hides or opaque)
 
 
 def _written(upper: int, name: str) -> LayerEntry | None:
@@ -134,7 +134,7 @@ def _node(top: int, path: str, entry: LayerEntry | None) -> Node | None:
 
 
 def replace_content(upper: int, path: str, data: bytes) -> LayerEntry:
-    """Let a file of the layer have this content; mode and attributes stay. Return it as it is then.
+    """Give a file of the layer this content, and keep its mode and attributes; return its new entry.
     Raises OSError."""
     *parents, name = path.split("/")
     with closing_fd(open_below(upper, parents)) as parent:
@@ -167,8 +167,8 @@ def _changed(
     after: LayerEntry | None,
 ) -> Iterator[Effect]:
     """Yield what became of something that is not a folder on both sides."""
-    if before is None or after is None or lower is None or upper is None:
-        if before is not None or after is not None:
+    if before is None or after is None:
+        if before is not after:
             yield Effect(path, before, after)
     elif not _same(before, after, upper, lower, path.rpartition("/")[2]):
         yield Effect(path, before, after)
@@ -176,7 +176,9 @@ def _changed(
         yield Effect(path, before, after, only_times=True)
 
 
-def _same(before: LayerEntry, after: LayerEntry, upper: int, lower: int, name: str) -> bool:
+def _same(
+    before: LayerEntry, after: LayerEntry, upper: int | None, lower: int | None, name: str
+) -> bool:
     """Whether a file or link has the same content, mode and attributes in the layer."""
     sides = ((side.kind, side.mode, side.size, side.links) for side in (before, after))
     if len({*sides}) > 1:

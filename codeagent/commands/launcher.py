@@ -195,11 +195,7 @@ class LocalLauncher:
         return await asyncio.to_thread(_with_folders, paths)
 
     def recipes(self) -> Recipes:
-        return self._app.read_recipes(
-            LocalEnvironment(
-                self._workspace, state_dir(), dict(os.environ), config_dir=config_dir()
-            )
-        )
+        return self._app.read_recipes(LocalEnvironment.of_user(self._workspace))
 
     def git_status(self) -> tuple[str, int]:
         from codeagent.workspace.git_status import git_status  # not during the start

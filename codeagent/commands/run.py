@@ -233,6 +233,8 @@ def main(args: argparse.Namespace, app: "App") -> Coroutine[Any, Any, int]:
     if args.resume is not None and args.cwd is None:
         workspace = _folder_of_session(args.resume, workspace)
     settings = replace(settings_of(args, workspace), wait_for_triggers=args.wait_for_triggers)
+    if args.yes:  # nothing is asked about, so commands run where their changes stay
+        settings = replace(settings, sandbox=replace(settings.sandbox, approval="text"))
     _refuse_if_off(given, settings)
     resume = open_store().last(str(workspace.resolve())) if args.go_on else args.resume
     if settings.model is None and resume is not None:

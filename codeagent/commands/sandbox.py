@@ -348,7 +348,7 @@ async def _shell(args: argparse.Namespace, app: "App") -> int:
 
 def _sandbox(args: argparse.Namespace, app: "App") -> DockerSandbox:
     workspace = workspace_of(args.cwd)
-    local = LocalEnvironment(workspace, state_dir(), dict(os.environ), config_dir=config_dir())
+    local = LocalEnvironment.of_user(workspace)
     return app.docker_sandbox(settings_of(args, workspace), local, workspace, "command")
 
 

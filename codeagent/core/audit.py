@@ -348,7 +348,7 @@ def _why(event: ToolResultAdded, call: _Call, refused: bool) -> str:
         return event.error.message
     if event.name == SHELL:
         return "the user's own command"
-    if call.tried or "changed" in event.details:
+    if call.tried or "files_changed" in event.details:
         return "it was tried out first"
     if event.approval == "user":
         return "the same call was allowed for this session"

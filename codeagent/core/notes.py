@@ -12,7 +12,7 @@ from codeagent.core.jobs import TriggerFired
 from codeagent.core.lazy_regex import lazy_regex
 from codeagent.core.messages import UserMessage, text_of
 from codeagent.core.notices import MessageReceived, PinsChanged
-from codeagent.core.sanitize import on_one_line, quoted, visible
+from codeagent.core.sanitize import first_lines, on_one_line, quoted, visible
 
 SHELL = "shell"
 """The name of the user's own commands in tool events; no tool may have it, and no call of the model
@@ -126,8 +126,7 @@ def restored_note(event: CheckpointRestored) -> UserMessage | None:
     if not event.files or event.conversation:
         return None
     did = "brought back what had been taken back" if event.kind == "redo" else "took back changes"
-    more = [f"and {len(event.files) - _MOST_FILES} more"] if len(event.files) > _MOST_FILES else []
     return framed(
         f"The user {did}. These files are no longer as you left them; read them again before you change them:",
-        "\n".join([*map(on_one_line, event.files[:_MOST_FILES]), *more]),
+        "\n".join(first_lines([*map(on_one_line, event.files)], _MOST_FILES)),
     )

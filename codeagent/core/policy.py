@@ -12,6 +12,7 @@ from codeagent.core.errors import ConfigError
 from codeagent.core.lazy_regex import lazy_regex
 from codeagent.core.paths import host_reason, runs_by_folder, secret_reason
 from codeagent.core.patterns import HOLE, SYSTEM_FOLDER, glob_of, meets
+from codeagent.core.sanitize import first_few
 
 Permission = Literal["auto", "prompt", "deny"]
 Effect = Literal["nothing", "files", "anything"]
@@ -369,8 +370,7 @@ class Policy:
         if verdict.permission == "auto" or (before := self._allowed(key, rules)) is None:
             return verdict
         heard = self.heard[min(self.vouched.get(rule, 0) for rule in rules if rule not in known) :]
-        more = f" and {len(heard) - _MOST_NAMED} more" if len(heard) > _MOST_NAMED else ""
-        names = f"{', '.join(heard[:_MOST_NAMED])}{more}"
+        names = first_few(heard, _MOST_NAMED)
         why = f"{before.rule} is suspended: the model has since read text from {names}, which may be behind this call"
         return Verdict("prompt", "rule", why, before.rule)
 

@@ -57,6 +57,9 @@ class CommandResult:
     """Why nothing was taken of what it changed; empty if something was, or it changed nothing."""
     changed: int | None = None
     """How many files it changed if it was tried out; None if it was not, or nothing was taken."""
+    landed: Mapping[str, str] = field(default_factory=dict)
+    """What was taken of files that run outside: SHA-256 by path, empty for a file that was
+    removed."""
 
 
 @dataclass(frozen=True)
@@ -269,14 +272,17 @@ class Trial(Protocol):
     async def changes(self, effects: "Sequence[Effect]") -> tuple[Change[Node], ...]:
         """Return those of the effects whose contents are small enough to show. Raises OSError."""
 
-    async def replace(self, change: Change[Node]) -> None:
-        """Let a file get this content in place of what the command wrote. Raises OSError."""
-
-    async def land(self, effects: "Sequence[Effect]", left: Collection[str] = ()) -> None:
-        """Land the effects without those at the paths in `left`, all or none.
+    async def land(
+        self,
+        effects: "Sequence[Effect]",
+        left: Collection[str] = (),
+        parts: Sequence[Change[Node]] = (),
+    ) -> None:
+        """Land the effects without those at the paths in `left`, all or none; the files in `parts`
+        with the content given there in place of what the command wrote.
 
         Raises ContentChanged if something is not as it was when they were read, WorkspaceError,
-        PartlyChanged.
+        PartlyChanged, OSError.
         """
 
     async def close(self) -> None:

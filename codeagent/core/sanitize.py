@@ -1,9 +1,9 @@
-"""Makes text from models, tools and files safe for a terminal: control characters are shown as
-escapes."""
+"""Makes text from models, tools and files safe for a terminal, where control characters are shown as
+escapes, and short enough for it."""
 
 import os
 import re
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from functools import cache
 from typing import Any, TextIO
 
@@ -200,3 +200,16 @@ def json_escape(text: str) -> str:
     """Return the text as escapes of JSON."""
     units = text.encode("utf-16-be", "surrogatepass")
     return "".join(f"\\u{units[at]:02x}{units[at + 1]:02x}" for at in range(0, len(units), 2))
+
+
+def first_few(items: Sequence[str], most: int, noun: str = "") -> str:
+    """Return at most so many items in one line: `a, b and 2,000 more`; `noun` says what the others
+    are."""
+    rest = len(items) - most
+    return ", ".join(items[:most]) + (f" and {rest:,} more{noun}" if rest > 0 else "")
+
+
+def first_lines(items: Sequence[str], most: int) -> list[str]:
+    """Return at most so many items, and a last one such as `and 2,000 more`."""
+    rest = len(items) - most
+    return [*items[:most], *([f"and {rest:,} more"] if rest > 0 else [])]

@@ -12,7 +12,14 @@ from codeagent.core.errors import ContentChanged, NotAFile, WorkspaceError
 from codeagent.core.lazy_regex import lazy_regex
 from codeagent.disk.confined import Location
 from codeagent.disk.locks import try_lock, wait_for_lock
-from codeagent.disk.opens import create_file, open_file, open_folder, open_regular, rename_new
+from codeagent.disk.opens import (
+    closing_fd,
+    create_file,
+    open_file,
+    open_folder,
+    open_regular,
+    rename_new,
+)
 
 LEFTOVER = lazy_regex(r"\.codeagent-(check-)?[0-9a-f]{16}((-\d+)?\.tmp|-reply)?")
 """The names of unfinished files, those of the sandbox's self-test included."""
@@ -291,12 +298,9 @@ def _keep_attributes(location: Location, fd: int, old: os.stat_result) -> None:
             raise WorkspaceError(
                 f"{location.path} belongs to another user; nothing was written"
             ) from None
-    old_fd = open_file(location.name, within=location.parent)
-    try:
+    with closing_fd(open_file(location.name, within=location.parent)) as old_fd:
         for attribute in content_attributes(old_fd):
             os.setxattr(fd, attribute, os.getxattr(old_fd, attribute))
-    finally:
-        os.close(old_fd)
     os.fchmod(fd, stat.S_IMODE(old.st_mode) & ~(stat.S_ISUID | stat.S_ISGID))
 
 

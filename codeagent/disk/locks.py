@@ -11,6 +11,7 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
 
+from codeagent.disk.opens import closing_fd
 from codeagent.disk.private import make_private_folder
 
 _PATIENCE = 5.0
@@ -62,9 +63,6 @@ def locked(path: Path) -> Iterator[None]:
     """Hold the lock at `path`, one process at a time; its folder is made. Raises OSError,
     TimeoutError."""
     make_private_folder(path.parent)
-    fd = open_lock_file(path)
-    try:
+    with closing_fd(open_lock_file(path)) as fd:
         wait_for_lock(fd, seconds=_PATIENCE)
         yield
-    finally:
-        os.close(fd)

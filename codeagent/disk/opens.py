@@ -11,7 +11,7 @@ import os
 import re
 import stat
 from collections.abc import Iterable, Iterator
-from contextlib import contextmanager, suppress
+from contextlib import contextmanager
 from pathlib import Path
 
 Name = str | bytes | Path
@@ -174,7 +174,7 @@ def rename_new(name: str, new: str, source: int, target: int) -> None:
 
 
 def exchange(name: str, other: str, source: int, target: int) -> None:
-    """Let a file in the folder `source` and one in the folder `target` change places in one step.
+    """Exchange a file in the folder `source` with one in the folder `target`, in one step.
 
     Raises OSError: FileNotFoundError if one is missing, ENOSYS or EINVAL if that cannot be done.
     """
@@ -195,11 +195,8 @@ def _error(number: int) -> OSError:
 
 def sync_folder(folder: Path) -> None:
     """Make the names in a folder durable."""
-    fd = os.open(folder, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
-    try:
+    with closing_fd(os.open(folder, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)) as fd:
         os.fsync(fd)
-    finally:
-        os.close(fd)
 
 
 def remove_empty_folders(parent: int, name: str) -> None:
@@ -219,50 +216,3 @@ def remove_empty_folders(parent: int, name: str) -> None:
     finally:
         os.close(fd)
     os.rmdir(name, dir_fd=parent)
-
-
-def remove_tree(name: str, within: int) -> None:
-    """Remove what has this name, with all that is in it whatever its mode and however deep, as far
-    as that is possible; raises nothing."""
-    if _unlinked(name, within):
-        return
-    with suppress(OSError), _opened_up(name, within) as folder:
-        stuck = set[str]()
-        while names := {*os.listdir(folder)} - stuck:  # noqa: PTH208  # a descriptor, no path
-            stuck.update(inner for inner in names if not _removed_flat(inner, folder))
-    with suppress(OSError):
-        os.rmdir(name, dir_fd=within)
-
-
-def _removed_flat(name: str, within: int) -> bool:
-    """Remove what has this name after moving the folders in it out of it; return whether that was
-    possible."""
-    if _unlinked(name, within):
-        return True
-    with suppress(OSError):
-        with _opened_up(name, within) as folder:
-            for inner in os.listdir(folder):  # noqa: PTH208  # a descriptor, no path
-                if not _unlinked(inner, folder):
-                    with _opened_up(inner, folder):
-                        new = os.urandom(8).hex()
-                    os.rename(inner, new, src_dir_fd=folder, dst_dir_fd=within)
-        os.rmdir(name, dir_fd=within)
-        return True
-    return False
-
-
-def _unlinked(name: str, within: int) -> bool:
-    with suppress(OSError):
-        os.unlink(name, dir_fd=within)
-        return True
-    return False
-
-
-@contextmanager
-def _opened_up(name: str, within: int) -> Iterator[int]:
-    """Open a folder for listing and for changing what is in it, whatever its mode was."""
-    with closing_fd(open_folder(name, within=within, listed=False)) as fd:
-        with suppress(OSError):  # it belongs to somebody else
-            Path(f"/proc/self/fd/{fd}").chmod(0o700)
-        with closing_fd(open_folder(".", within=fd)) as listed:
-            yield listed

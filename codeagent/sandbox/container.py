@@ -95,7 +95,7 @@ class SessionContainer:
         """Why the self-test failed with mapped ids; empty if it did not."""
         self._paused: str | None = None
         self.layers: list[Layer] = []
-        """Those of its containers, the present one last."""
+        """The layers of its containers, the current one last."""
         self._to_say: list[str] = []
         """Notices for the next command."""
 
@@ -253,19 +253,21 @@ class SessionContainer:
         self._to_say.append(why)
         await self.close()
 
-    async def close(self) -> None:
-        """Close; the session's resources are shut before, and closed after this."""
+    async def close(self) -> bool:
+        """Close, and tell whether it is certain that nothing lives inside any longer; the session's
+        resources are shut before, and closed after this."""
         if self._making is not None:
             self._making.cancel()
+        gone = True
         container = self._container
         self._give_up(container)
         if self._stale is not None and not (
             container is not None and await ended(container.processes)
         ):
             engine = self._engine
-            if await engine.answers():
-                await kill(engine, self._stale)
+            gone = await engine.answers() and await kill(engine, self._stale)
         self._stale = None
+        return gone
 
     async def _begin(self, call: _RunningCall, command: Command, on_output: OnOutput) -> Execution:
         """Start the command. Raises SandboxUnavailable if nothing ran, SandboxLost if that is
@@ -452,7 +454,7 @@ class SessionContainer:
     def _notices(self, call: _RunningCall) -> tuple[str, ...]:
         """Return what happened around the command; what it planted is moved away first."""
         assert call.container is not None
-        if self._spec.read_only:
+        if self._spec.access != "writable":  # nothing can be planted; what appeared is the user's
             return tuple(call.notices)
         return (*call.notices, *self._guard.quarantined(call.container))
 

@@ -17,8 +17,9 @@ from pathlib import Path
 
 from codeagent.core.dataclass import dataclass
 from codeagent.disk.opens import create_file, read_regular
+from codeagent.disk.repository import repository_of
 from codeagent.sandbox.mounts import PinnedEntry
-from codeagent.sandbox.profile import Bind
+from codeagent.sandbox.spec import Bind
 
 _REAL = "codeagent-git"
 """Where the real git directory is in the view."""
@@ -178,6 +179,25 @@ def tracks(location: GitLocation, files: Iterable[PinnedEntry]) -> bool:
     if plain and not any(name in data for name in names):
         return False  # as for nearly everybody: nothing has to be parsed
     return bool(skipping(data, names)[1])
+
+
+def tracked(root: Path, paths: Iterable[str]) -> frozenset[str]:
+    """Return those of the paths below `root` that git tracks; all of them if that cannot be
+    known."""
+    repository = repository_of(root)
+    if repository is None:
+        return frozenset()
+    outside = repository.outside
+    directory = repository.top / ".git" if outside is None else outside.own
+    names = {os.fsencode((root / path).relative_to(repository.top)): path for path in paths}
+    try:
+        index = read_regular(directory / "index", largest=_LARGEST_INDEX)
+        found = skipping(index, frozenset(names))[1]
+    except FileNotFoundError:
+        return frozenset()
+    except (OSError, ValueError):
+        return frozenset(names.values())
+    return frozenset(names[name] for name in found)
 
 
 def index_state(location: GitLocation) -> tuple[int, int, int] | None:

@@ -25,8 +25,8 @@ from codeagent.core.programs import find_program
 from codeagent.disk.opens import read_regular
 from codeagent.sandbox.described_image import BuildLimits, DescribedImage
 from codeagent.sandbox.engine import IMAGES, Engine
-from codeagent.sandbox.profile import DEFAULT_PATH, Bind
-from codeagent.sandbox.spec import SandboxSpec
+from codeagent.sandbox.profile import DEFAULT_PATH
+from codeagent.sandbox.spec import Bind, SandboxSpec
 from codeagent.sandbox.tasks import keeping
 from codeagent.sandbox.user_python import host_python
 

@@ -35,14 +35,12 @@ from codeagent.sandbox.profile import (
     HOME,
     KEEPER,
     PROXY_FOLDER,
-    Bind,
     ContainerSpec,
-    MountedView,
     create_arguments,
     seccomp_filter,
 )
 from codeagent.sandbox.self_test import OWN_KERNEL
-from codeagent.sandbox.spec import SandboxSpec
+from codeagent.sandbox.spec import Bind, SandboxSpec
 from codeagent.sandbox.tasks import keeping
 from codeagent.sandbox.user_python import python_links, search_path, start_scripts
 from codeagent.sandbox.work_user import WorkUserChoice, choose_user
@@ -131,11 +129,9 @@ def _start(
                 variables=_variables(spec) + contents.cache.variables + work.user.variables,
                 seccomp_file=_filter_file(spec.state_dir) if podman else "",
                 user_namespace="keep-id" if podman and is_rootless(engine.socket_path) else "",
-                memory_bytes=spec.limits.memory_bytes,
-                tmp_bytes=spec.limits.tmp_bytes,
-                pids=spec.limits.pids,
-                cpus=spec.limits.cpus,
-                view=contents.mounted_view,
+                limits=spec.limits,
+                view=spec.view,
+                layer=contents.layer,
             ),
             labels(spec.session, instance, str(root.path)),
         )
@@ -198,7 +194,8 @@ class _Contents:
     view: GitView | None
     cache: _MountedCache
     warnings: tuple[str, ...]
-    mounted_view: MountedView | None
+    layer: tuple[str, str] | None
+    """See `ContainerSpec`."""
 
 
 def _contents(
@@ -235,26 +232,20 @@ def _contents(
         view=view,
         cache=cache,
         warnings=(*_warnings(hidden), *filter(None, (unviewed,)), *cache.warnings),
-        mounted_view=_mounted_view(spec, root, layer, work),
+        layer=None if layer is None else _layer_folders(root, layer, work),
     )
 
 
-def _mounted_view(
-    spec: SandboxSpec, root: PinnedRoot, layer: "Layer | None", work: WorkUserChoice
-) -> MountedView | None:
-    """Return what a view consists of. Raises SandboxUnavailable if the engine cannot be given its
-    folders."""
-    if spec.view is None:
-        return None
-    if layer is None:
-        return MountedView("", "", str(root.path), spec.view.container_id, spec.view.scratch)
+def _layer_folders(root: PinnedRoot, layer: "Layer", work: WorkUserChoice) -> tuple[str, str]:
+    """Return where the engine finds the workspace and the layer. Raises SandboxUnavailable if it
+    cannot be given them."""
     lower, own = (work.shown(path) for path in (str(root.path), str(layer.folder)))
     if odd := next((path for path in (lower, own) if not _PLAIN.fullmatch(path)), None):
         raise SandboxUnavailable(
-            f"{visible(odd)} cannot be shown as a view: its name has one of `,:\\`",
+            f"{visible(odd)} cannot be shown as a view: it has a space, a quote or one of `,:\\` in its name",
             "rename the folder",
         )
-    return MountedView(lower, own, str(root.path), spec.view.container_id, spec.view.scratch)
+    return lower, own
 
 
 def _reap_strays(engine: Engine) -> None:

@@ -11,8 +11,9 @@ from codeagent.changes.layer_landing import LayerLanding, landing_begun
 from codeagent.core.dataclass import dataclass
 from codeagent.core.errors import SandboxUnavailable
 from codeagent.disk.locks import locked
-from codeagent.disk.opens import closing_fd, open_folder, remove_tree
+from codeagent.disk.opens import closing_fd, open_folder
 from codeagent.disk.private import make_private_folder
+from codeagent.disk.trees import remove_tree
 from codeagent.sandbox.mounts import PinnedRoot
 from codeagent.sandbox.thaw import is_stray, owner
 
@@ -38,7 +39,7 @@ class Layer:
             yield LayerLanding(self.folder, root)
 
     def now(self) -> int:
-        """Return the present by the file system's clock, in nanoseconds since the epoch: what
+        """Return the current time by the file system's clock, in nanoseconds since the epoch: what
         changed before has no later time, and what changes from now on has."""
         marker = self.folder / "began"
         marker.write_bytes(b"")
@@ -89,10 +90,12 @@ def remove_layer(layer: Layer) -> None:
 def finish_landings(state_dir: Path, root: Path) -> tuple[str, ...]:
     """Finish landings in this workspace that processes had begun which have ended, and remove what
     they left; return a line about each."""
-    with _listing(state_dir):
-        left = [
-            Layer(folder) for folder in sorted(_layers(state_dir).glob("*")) if _is_left(folder)
-        ]
+    try:
+        with _listing(state_dir):
+            every = sorted(_layers(state_dir).glob("*"))
+            left = [Layer(folder) for folder in every if _is_left(folder)]
+    except OSError as error:
+        return (f"{_layers(state_dir)} could not be looked through: {error.strerror}",)
     return tuple(line for layer in left for line in _finished(layer, root))
 
 
@@ -106,6 +109,8 @@ def _finished(layer: Layer, root: Path) -> list[str]:
         return said  # another process has just done it
     except OSError as error:
         said.append(f"{layer.folder} could not be removed: {os.strerror(error.errno or 0)}")
+    except (ValueError, TypeError, KeyError) as error:
+        said.append(f"{layer.folder} was kept, as its journal cannot be read: {error}")
     return said
 
 

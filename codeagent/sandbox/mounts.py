@@ -7,8 +7,7 @@ import stat
 import threading
 import time
 from collections import deque
-from collections.abc import Iterator
-from contextlib import contextmanager, suppress
+from contextlib import AbstractContextManager, suppress
 from pathlib import Path
 from typing import Literal
 
@@ -17,7 +16,7 @@ from codeagent.core.errors import SandboxUnavailable
 from codeagent.core.lazy_regex import lazy_regex
 from codeagent.core.paths import protected_part, secret_reason
 from codeagent.core.sanitize import visible
-from codeagent.disk.opens import open_below, open_file, open_folder
+from codeagent.disk.opens import closing_fd, open_below, open_file, open_folder
 
 EntryKind = Literal["directory", "file", "link", "other"]
 _REFUSED = (
@@ -108,14 +107,9 @@ class PinnedRoot:
     def close(self) -> None:
         os.close(self.fd)
 
-    @contextmanager
-    def listed(self) -> Iterator[int]:
+    def listed(self) -> AbstractContextManager[int]:
         """Open it for the block so that it can be listed."""
-        fd = open_folder(".", within=self.fd)
-        try:
-            yield fd
-        finally:
-            os.close(fd)
+        return closing_fd(open_folder(".", within=self.fd))
 
     def refuse_moved(self) -> None:
         """Raise SandboxUnavailable unless the path still leads to this very directory."""

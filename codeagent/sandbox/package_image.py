@@ -31,8 +31,7 @@ from codeagent.sandbox.egress.internet import NOT_PUBLIC, Internet
 from codeagent.sandbox.engine import BuildOptions, Engine
 from codeagent.sandbox.image import ImageChoice, add_entry, package_tag, package_tags
 from codeagent.sandbox.lock_files import Lock, read_locks, requirements
-from codeagent.sandbox.profile import Bind
-from codeagent.sandbox.spec import SandboxSpec
+from codeagent.sandbox.spec import Bind, SandboxSpec
 from codeagent.sandbox.tasks import in_thread, keeping
 from codeagent.sandbox.user_python import python_names, start_script
 

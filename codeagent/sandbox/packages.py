@@ -6,8 +6,6 @@ measured and removed.
 """
 
 import os
-import secrets
-import stat
 from collections.abc import Iterable, Iterator
 from contextlib import ExitStack, contextmanager, suppress
 from hashlib import sha256
@@ -15,8 +13,9 @@ from itertools import islice
 from pathlib import Path
 
 from codeagent.core.dataclass import dataclass
-from codeagent.disk.opens import open_folder, read_regular
+from codeagent.disk.opens import read_regular
 from codeagent.disk.private import make_private_folder, write_private
+from codeagent.disk.trees import TO_CHANGE, TO_LIST, empty, entered, listed, move_out
 
 INSIDE = "/var/cache/codeagent"
 """Where it is mounted."""
@@ -49,8 +48,6 @@ _MOST_UNITS = 200_000
 """A cache with more of them is emptied."""
 _ENTRY = 4096
 """Bytes that a file or folder takes at least: a disk can run out of names, too."""
-_TO_LIST = 0o500
-_TO_REMOVE = 0o700
 Names = tuple[str, ...]
 
 
@@ -88,8 +85,8 @@ class PackageCache:
         make_private_folder(self.folder)
         write_private(self.folder / _WORKSPACE, os.fsencode(self.workspace))
         files = self.folder / _FILES
-        files.mkdir(mode=_TO_REMOVE, exist_ok=True)
-        with _entered(files, _TO_REMOVE) as fd:
+        files.mkdir(mode=TO_CHANGE, exist_ok=True)
+        with entered(files, TO_CHANGE) as fd:
             status = os.fstat(fd)
             if status.st_uid != uid:
                 os.fchown(fd, uid, -1)
@@ -119,8 +116,8 @@ class PackageCache:
     def clear(self) -> None:
         """Remove all that is in it; containers keep it, empty."""
         self._empty()
-        with suppress(FileNotFoundError), _entered(self.folder / _FILES, _TO_LIST) as files:
-            self._remove((entry.name,) for entry in _listed(files))
+        with suppress(FileNotFoundError), entered(self.folder / _FILES, TO_LIST) as files:
+            self._remove((entry.name,) for entry in listed(files))
 
     def forget(self) -> None:
         """Remove all that is in it, and itself."""
@@ -133,17 +130,17 @@ class PackageCache:
             self.folder.rmdir()
 
     def _units(self, most: int) -> Iterator[_Unit]:
-        with suppress(FileNotFoundError), _entered(self.folder / _FILES, _TO_LIST) as files:
+        with suppress(FileNotFoundError), entered(self.folder / _FILES, TO_LIST) as files:
             yield from _units_below(files, (), most)
 
     def _remove(self, paths: Iterable[Names]) -> None:
         """Take each out of the cache in one step, so that no package manager sees a half; then
         remove them."""
         removed = self.folder / _REMOVED
-        removed.mkdir(mode=_TO_REMOVE, exist_ok=True)
+        removed.mkdir(mode=TO_CHANGE, exist_ok=True)
         with (
-            _entered(self.folder / _FILES, _TO_REMOVE) as files,
-            _entered(removed, _TO_REMOVE) as target,
+            entered(self.folder / _FILES, TO_CHANGE) as files,
+            entered(removed, TO_CHANGE) as target,
         ):
             for path in paths:
                 with suppress(OSError):  # also if another session was faster
@@ -151,8 +148,8 @@ class PackageCache:
         self._empty()
 
     def _empty(self) -> None:
-        with suppress(FileNotFoundError), _entered(self.folder / _REMOVED, _TO_REMOVE) as removed:
-            _flatten(removed)
+        with suppress(FileNotFoundError), entered(self.folder / _REMOVED, TO_CHANGE) as removed:
+            empty(removed)
 
 
 def package_cache(state_dir: Path, workspace: Path) -> PackageCache:
@@ -205,7 +202,7 @@ def _digest(path: Path) -> str:
 
 def _units_below(fd: int, above: Names, most: int) -> Iterator[_Unit]:
     """Yield the units in an open folder, which the names `above` lead to."""
-    for entry in _listed(fd):
+    for entry in listed(fd):
         path = (*above, entry.name)
         deep = (
             _FILES_AT
@@ -216,7 +213,7 @@ def _units_below(fd: int, above: Names, most: int) -> Iterator[_Unit]:
             with suppress(OSError):  # it is gone
                 yield _Unit(path, *_measured(fd, entry, most))
             continue
-        with suppress(OSError), _entered(entry.name, _TO_LIST, fd) as inner:
+        with suppress(OSError), entered(entry.name, TO_LIST, fd) as inner:
             found = False
             for unit in _units_below(inner, path, most):
                 found = True
@@ -238,8 +235,8 @@ def _measured(fd: int, entry: os.DirEntry[str], most: int, depth: int = 0) -> tu
         return most + 1, 0
     size = _ENTRY
     used = 0
-    with _entered(entry.name, _TO_LIST, fd) as inner:
-        for below in _listed(inner):
+    with entered(entry.name, TO_LIST, fd) as inner:
+        for below in listed(inner):
             with suppress(OSError):
                 more, when = _measured(inner, below, most, depth + 1)
                 size += more
@@ -249,29 +246,6 @@ def _measured(fd: int, entry: os.DirEntry[str], most: int, depth: int = 0) -> tu
     return size, used or status.st_ctime_ns
 
 
-def _listed(fd: int) -> Iterator[os.DirEntry[str]]:
-    with os.scandir(fd) as entries:
-        yield from entries
-
-
-@contextmanager
-def _entered(name: str | Path, rights: int, within: int | None = None) -> Iterator[int]:
-    """Open a folder itself, never through a link, with these rights for its owner. Raises
-    OSError."""
-    fd = open_folder(name, within=within, listed=False)
-    try:
-        mode = stat.S_IMODE(os.fstat(fd).st_mode)
-        if mode & rights != rights:
-            os.chmod(f"/proc/self/fd/{fd}", mode | rights)  # noqa: PTH101  # the folder that is open, whatever its name
-        opened = open_folder(".", within=fd)
-    finally:
-        os.close(fd)
-    try:
-        yield opened
-    finally:
-        os.close(opened)
-
-
 def _take_out(files: int, path: Names, target: int) -> None:
     """Move what is at `path` below the open folder `files` into `target`, and remove the folders
     that it leaves empty.
@@ -279,7 +253,7 @@ def _take_out(files: int, path: Names, target: int) -> None:
     Raises OSError, also once a folder is not empty.
     """
     with _inside(files, path[:-1]) as folder:
-        _move(folder, path[-1], target)
+        move_out(folder, path[-1], target)
     for last in range(len(path) - 2, -1, -1):
         with _inside(files, path[:last]) as folder:
             os.rmdir(path[last], dir_fd=folder)
@@ -288,40 +262,7 @@ def _take_out(files: int, path: Names, target: int) -> None:
 @contextmanager
 def _inside(files: int, path: Names) -> Iterator[int]:
     """Enter what `path` below the open folder `files` leads to. Raises OSError."""
-    with ExitStack() as entered:
+    with ExitStack() as folders:
         for name in path:
-            files = entered.enter_context(_entered(name, _TO_REMOVE, files))
+            files = folders.enter_context(entered(name, TO_CHANGE, files))
         yield files
-
-
-def _move(folder: int, name: str, target: int) -> str:
-    """Move an entry, and return its new name. A folder that its owner may not write to cannot be
-    moved before."""
-    with suppress(NotADirectoryError), _entered(name, _TO_REMOVE, folder):
-        pass
-    new_name = secrets.token_hex(16)
-    os.rename(name, new_name, src_dir_fd=folder, dst_dir_fd=target)
-    return new_name
-
-
-def _flatten(removed: int) -> None:
-    """Remove all that is in an open folder; what a process inside adds in the meantime may stay.
-
-    Each folder is moved up before it is emptied: a command may have nested them too deeply for any
-    path.
-    """
-    for entry in _listed(removed):
-        if not entry.is_dir(follow_symlinks=False):
-            os.unlink(entry.name, dir_fd=removed)
-            continue
-        folders = [entry.name]
-        while folders:
-            name = folders.pop()
-            with suppress(OSError), _entered(name, _TO_REMOVE, removed) as inner:
-                for below in _listed(inner):
-                    if below.is_dir(follow_symlinks=False):
-                        folders.append(_move(inner, below.name, removed))
-                    else:
-                        os.unlink(below.name, dir_fd=inner)
-            with suppress(OSError):
-                os.rmdir(name, dir_fd=removed)

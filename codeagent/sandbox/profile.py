@@ -7,6 +7,7 @@ from pathlib import Path
 from typing import Any
 
 from codeagent.core.dataclass import dataclass
+from codeagent.sandbox.spec import Bind, SandboxLimits, View
 
 KEEPER = 65533
 """Uid and gid of the container's main process: not those of the work, so that work cannot end
@@ -65,32 +66,6 @@ _PLAIN_TYPES = (0, 0o010000, 0o100000, 0o140000)
 
 
 @dataclass(frozen=True)
-class Bind:
-    """A mount of something that exists on this machine."""
-
-    source: str
-    target: str
-    read_only: bool = True
-    recursive: bool = True
-    """Include what is mounted below the source; that stays writable whatever `read_only` says."""
-
-
-@dataclass(frozen=True)
-class MountedView:
-    """A mount in which changes of a folder go to a layer, in a container beside another one."""
-
-    lower: str
-    layer: str
-    """The folder with `upper`, which gets the changes, and `work`, which is the kernel's; empty if
-    the folder is read-only, and mounted like any other."""
-    target: str
-    beside: str
-    """Id of the container whose loopback is shared."""
-    scratch: tuple[str, str]
-    """The volumes with that container's `/tmp` and home directory."""
-
-
-@dataclass(frozen=True)
 class ContainerSpec:
     """What differs from one container to the next."""
 
@@ -102,10 +77,7 @@ class ContainerSpec:
     """Of the work, for the home directory; the container itself starts as KEEPER."""
     binds: tuple[Bind, ...]
     path: str
-    memory_bytes: int
-    tmp_bytes: int
-    pids: int
-    cpus: float
+    limits: SandboxLimits
     variables: tuple[tuple[str, str], ...] = ()
     """What commands have in their environment besides ENVIRONMENT and PATH."""
     seccomp_file: str = ""
@@ -113,9 +85,11 @@ class ContainerSpec:
     the filter itself."""
     user_namespace: str = ""
     """`keep-id`: the user's own uid is the same inside; for Podman without root."""
-    view: MountedView | None = None
-    """What commands see in place of the workspace; None: the workspace itself, and scratch and
-    loopback of their own."""
+    view: View | None = None
+    """The view of the workspace that it is; None: it has scratch and loopback of its own."""
+    layer: tuple[str, str] | None = None
+    """The folder that is shown at the root, and one with `upper`, which gets the changes, and
+    `work`, which is the kernel's; None: the root is a bind like any other."""
 
 
 def create_arguments(spec: ContainerSpec, labels: dict[str, str]) -> dict[str, Any]:
@@ -143,7 +117,7 @@ def create_arguments(spec: ContainerSpec, labels: dict[str, str]) -> dict[str, A
         "HostConfig": {
             "AutoRemove": True,
             "Init": True,
-            "NetworkMode": f"container:{spec.view.beside}" if spec.view else "none",
+            "NetworkMode": f"container:{spec.view.container_id}" if spec.view else "none",
             "Privileged": False,
             "CapDrop": ["ALL"],
             "SecurityOpt": [
@@ -154,17 +128,17 @@ def create_arguments(spec: ContainerSpec, labels: dict[str, str]) -> dict[str, A
             "Tmpfs": {**(_memory(spec) if spec.seccomp_file else {}), **devices},
             "Mounts": [
                 *(_mount(bind) for bind in spec.binds),
-                *([_overlay(spec.view, labels)] if spec.view and spec.view.layer else []),
+                *([_overlay(spec.root, spec.layer, labels)] if spec.layer else []),
                 *([] if spec.seccomp_file else _scratch(spec, labels)),
                 *terminals,
             ],
             "IpcMode": "private",
             **({"UsernsMode": spec.user_namespace} if spec.user_namespace else {}),
             "CgroupnsMode": "private",
-            "PidsLimit": spec.pids,
-            "Memory": spec.memory_bytes,
-            "MemorySwap": spec.memory_bytes,
-            "NanoCpus": int(spec.cpus * 1e9),
+            "PidsLimit": spec.limits.pids,
+            "Memory": spec.limits.memory_bytes,
+            "MemorySwap": spec.limits.memory_bytes,
+            "NanoCpus": int(spec.limits.cpus * 1e9),
             "Ulimits": [
                 {"Name": name, "Soft": most, "Hard": most} for name, most in limits.items()
             ],
@@ -224,7 +198,7 @@ def _is(index: int, mask: int, value: int) -> dict[str, Any]:
 
 def _memory(spec: ContainerSpec) -> dict[str, str]:
     """Return `/tmp` and the home directory as Podman takes them, which gives them no owner."""
-    options = f"rw,exec,nosuid,nodev,size={spec.tmp_bytes},mode=1777"
+    options = f"rw,exec,nosuid,nodev,size={spec.limits.tmp_bytes},mode=1777"
     return {"/tmp": options, HOME: options}
 
 
@@ -234,7 +208,7 @@ def _scratch(spec: ContainerSpec, labels: dict[str, str]) -> list[dict[str, Any]
     They go with the last of these containers, and are labelled for the case that the engine leaves
     one.
     """
-    size = f"nosuid,nodev,size={spec.tmp_bytes}"
+    size = f"nosuid,nodev,size={spec.limits.tmp_bytes}"
     options = {"/tmp": f"{size},mode=1777", HOME: f"{size},mode=0700,uid={spec.uid},gid={spec.gid}"}
     shared = ("", "") if spec.view is None else spec.view.scratch
     mounts = []
@@ -248,17 +222,13 @@ def _scratch(spec: ContainerSpec, labels: dict[str, str]) -> list[dict[str, Any]
     return mounts
 
 
-def _overlay(view: MountedView, labels: dict[str, str]) -> dict[str, Any]:
+def _overlay(target: str, layer: tuple[str, str], labels: dict[str, str]) -> dict[str, Any]:
     """Return a mount that goes with the container; nothing of the layer is made durable."""
-    folders = {
-        "lowerdir": view.lower,
-        "upperdir": f"{view.layer}/upper",
-        "workdir": f"{view.layer}/work",
-    }
-    options = [*(f"{name}={path}" for name, path in folders.items()), "userxattr", "volatile"]
-    driver = {"type": "overlay", "device": "overlay", "o": ",".join(options)}
+    lower, own = layer
+    options = f"lowerdir={lower},upperdir={own}/upper,workdir={own}/work,userxattr,volatile"
+    driver = {"type": "overlay", "device": "overlay", "o": options}
     volume = _new_volume(driver, labels)
-    return {"Type": "volume", "Target": view.target, "VolumeOptions": volume}
+    return {"Type": "volume", "Target": target, "VolumeOptions": volume}
 
 
 def _new_volume(options: dict[str, str], labels: dict[str, str]) -> dict[str, Any]:

@@ -5,6 +5,7 @@ import asyncio
 import os
 import secrets
 import shutil
+from abc import abstractmethod
 from collections.abc import AsyncGenerator, AsyncIterator, Awaitable, Callable, Mapping
 from contextlib import suppress
 from dataclasses import replace
@@ -17,7 +18,7 @@ from codeagent.core.host_programs import SERVER, minimal, new_mark, start_progra
 from codeagent.core.programs import SEARCH_VARIABLES, find_program, why_not_found
 from codeagent.core.sandbox import RunningProgram, StdioProgram
 from codeagent.disk.locks import locked, try_lock
-from codeagent.disk.opens import open_folder
+from codeagent.disk.opens import closing_fd, open_folder
 from codeagent.sandbox.container import SessionContainer
 from codeagent.sandbox.egress.containers import Forwarder
 from codeagent.sandbox.egress.grant import Grant
@@ -241,7 +242,21 @@ async def _all(
         yield ("stderr" if is_stderr else "stdout"), piece
 
 
-class _ContainerProgram(RunningProgram):
+class _ClosedOnce(RunningProgram):
+    """Ends a program by `_close`, however often it is closed."""
+
+    _closing: asyncio.Task[int | None] | None = None
+
+    async def close(self) -> int | None:
+        if self._closing is None:
+            self._closing = asyncio.create_task(self._close())
+        return await asyncio.shield(self._closing)
+
+    @abstractmethod
+    async def _close(self) -> int | None: ...
+
+
+class _ContainerProgram(_ClosedOnce):
     def __init__(
         self,
         engine: Engine,
@@ -260,7 +275,6 @@ class _ContainerProgram(RunningProgram):
         self._pieces = pieces
         self._outdated = outdated
         self._drop = drop
-        self._closing: asyncio.Task[int | None] | None = None
 
     @property
     def writes(self) -> bool:
@@ -277,11 +291,6 @@ class _ContainerProgram(RunningProgram):
 
     async def outdated(self) -> str:
         return await self._outdated()
-
-    async def close(self) -> int | None:
-        if self._closing is None:
-            self._closing = asyncio.create_task(self._close())
-        return await asyncio.shield(self._closing)
 
     async def _close(self) -> int | None:
         code: int | None = None
@@ -393,22 +402,18 @@ class _OwnFolder:
 
 
 def _remove_left(folder: Path) -> None:
-    fd = open_folder(folder)
-    try:
+    with closing_fd(open_folder(folder)) as fd:
         if try_lock(fd):
             shutil.rmtree(folder, ignore_errors=True)
-    finally:
-        os.close(fd)
 
 
-class _MachineProgram(RunningProgram):
+class _MachineProgram(_ClosedOnce):
     def __init__(
         self, process: asyncio.subprocess.Process, tree: ProcessTree, own: _OwnFolder | None
     ) -> None:
         self._process = process
         self._tree = tree
         self._own = own
-        self._closing: asyncio.Task[int | None] | None = None
 
     async def send(self, data: bytes) -> None:
         stdin = self._process.stdin
@@ -450,11 +455,6 @@ class _MachineProgram(RunningProgram):
     async def outdated(self) -> str:
         """Empty: nothing on this machine is kept from it."""
         return ""
-
-    async def close(self) -> int | None:
-        if self._closing is None:
-            self._closing = asyncio.create_task(self._close())
-        return await asyncio.shield(self._closing)
 
     async def _close(self) -> int | None:
         """Close its standard input, as the protocol wants it, and stop what has not ended after a

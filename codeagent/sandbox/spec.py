@@ -10,7 +10,17 @@ from codeagent.sandbox.tasks import GIB
 
 if TYPE_CHECKING:  # only for containers
     from codeagent.sandbox.packages import PackageCache
-    from codeagent.sandbox.profile import Bind
+
+
+@dataclass(frozen=True)
+class Bind:
+    """A mount of something that exists on this machine."""
+
+    source: str
+    target: str
+    read_only: bool = True
+    recursive: bool = True
+    """Include what is mounted below the source; that stays writable whatever `read_only` says."""
 
 
 @dataclass(frozen=True)
@@ -45,7 +55,7 @@ class View:
     container_id: str
     """The session's container, whose loopback it shares."""
     scratch: tuple[str, str]
-    """The volumes with that container's `/tmp` and home directory."""
+    """The volumes with that container's `/tmp` and home directory; empty for its own."""
     layered: bool = True
     """Whether there is a layer for changes; else the workspace is read-only."""
 
@@ -80,7 +90,7 @@ class SandboxSpec:
     packages: "PackageCache | None" = None
     """Mounted for commands that may change the workspace; None: what they download to install is
     not kept."""
-    binds: "tuple[Bind, ...]" = ()
+    binds: tuple[Bind, ...] = ()
     """Further mounts, at places of their own."""
     access: WorkspaceAccess = "writable"
     per_command: bool = False

@@ -4,7 +4,7 @@ import asyncio
 import secrets
 from collections.abc import Callable, Collection, Sequence
 from contextlib import suppress
-from dataclasses import field, replace
+from dataclasses import replace
 from functools import partial
 from pathlib import Path
 from typing import TypeVar
@@ -14,15 +14,16 @@ from codeagent.changes.layers import changes_of, effects_of, replace_content
 from codeagent.core.changes import Change
 from codeagent.core.checkpoints import Node
 from codeagent.core.dataclass import dataclass
-from codeagent.core.effects import Effect, LayerEntry
-from codeagent.core.errors import SandboxError, SandboxUnavailable
+from codeagent.core.effects import Effect
+from codeagent.core.errors import SandboxError, SandboxLost, SandboxUnavailable
 from codeagent.core.sandbox import CHECK, Command, CommandResult, OnOutput
 from codeagent.sandbox.container import SessionContainer
 from codeagent.sandbox.engine import labels
+from codeagent.sandbox.exec_stream import lost
 from codeagent.sandbox.guard import SessionResources
 from codeagent.sandbox.layers import Layer, remove_layer, spent
-from codeagent.sandbox.profile import HOME, KEEPER, Bind, ContainerSpec, create_arguments
-from codeagent.sandbox.spec import SandboxSpec, View
+from codeagent.sandbox.profile import HOME, KEEPER, ContainerSpec, create_arguments
+from codeagent.sandbox.spec import Bind, SandboxSpec, View
 from codeagent.sandbox.tasks import all_done, in_thread, run_to_end, started, within_disk
 
 T = TypeVar("T")
@@ -42,8 +43,6 @@ class TriedCommand:
     layer: Layer | None
     """None: the workspace was read-only for it."""
     resources: SessionResources
-    replaced: dict[str, LayerEntry] = field(default_factory=dict)
-    """The files that got another content than the command's, by path."""
 
     async def effects(self) -> tuple[Effect, ...]:
         if self.layer is None:
@@ -57,23 +56,24 @@ class TriedCommand:
             )
         )
 
-    async def replace(self, change: Change[Node]) -> None:
-        assert change.after is not None
-        data = change.after.data
-        self.replaced[change.path] = await self._with_folders(
-            lambda upper, root: replace_content(upper, change.path, data)
-        )
-
-    async def land(self, effects: Sequence[Effect], left: Collection[str] = ()) -> None:
-        layer, given = self.layer, self.replaced
+    async def land(
+        self,
+        effects: Sequence[Effect],
+        left: Collection[str] = (),
+        parts: Sequence[Change[Node]] = (),
+    ) -> None:
+        layer = self.layer
         assert layer is not None
-        steps = plan(
-            [replace(each, after=given.get(each.path, each.after)) for each in effects], left
-        )
 
-        def land(_: int, root: int) -> None:
+        def land(upper: int, root: int) -> None:
+            given = {
+                part.path: replace_content(upper, part.path, part.after.data)
+                for part in parts
+                if part.after is not None
+            }
+            wanted = [replace(each, after=given.get(each.path, each.after)) for each in effects]
             with layer.landing(root) as landing:
-                landing.land(steps)
+                landing.land(plan(wanted, left))
 
         await run_to_end(self._with_folders(land))
 
@@ -122,6 +122,8 @@ class Trials:
         self._session = session
         self._written = (spec.state_dir, *written)
         self._next: asyncio.Task[_Prepared] | None = None
+        self._taking = asyncio.Lock()
+        """Held while a command waits for its container: no two commands get the same one."""
         self._used: list[_Prepared] = []
         """Those in which a command runs."""
         self._testing: asyncio.Task[str] | None = None
@@ -154,7 +156,9 @@ class Trials:
             raise
         finally:
             self._used.remove(prepared)
-        await run_to_end(prepared.container.close())
+        if not await run_to_end(prepared.container.close()):
+            await run_to_end(self._drop(prepared))
+            raise SandboxLost(lost("its container could not be removed, so nothing is taken"))
         self._prepare()
         for given_up in layers[:-1]:
             await in_thread(partial(remove_layer, given_up))
@@ -162,8 +166,10 @@ class Trials:
         return TriedCommand(result, began_ns, layer, self._resources)
 
     def _prepare(self) -> None:
-        """Make the next container, beside whatever happens meanwhile."""
-        if self._next is None and not self._resources.shut:
+        """Make the next container, beside whatever happens meanwhile; again if that had failed."""
+        made = self._next
+        failed = made is not None and made.done() and (made.cancelled() or made.exception())
+        if (made is None or failed) and not self._resources.shut:
             self._next = started(self._prepared())
 
     async def close(self) -> None:
@@ -184,28 +190,28 @@ class Trials:
             await self._drop(await following)
 
     async def _take(self) -> _Prepared:
-        self._prepare()
-        following = self._next
-        if following is None:
-            raise SandboxUnavailable("the sandbox is closed", "start codeagent again")
-        try:
-            prepared = await asyncio.shield(following)
-        finally:
-            self._next = None if following.done() else self._next
-        if prepared.beside == await self._session.id():
-            return prepared
-        await run_to_end(self._drop(prepared))
-        return await self._take()
+        async with self._taking:
+            while True:
+                self._prepare()
+                following = self._next
+                if following is None:
+                    raise SandboxUnavailable("the sandbox is closed", "start codeagent again")
+                try:
+                    prepared = await asyncio.shield(following)
+                finally:
+                    self._next = None if following.done() else self._next
+                fits = False
+                try:
+                    fits = prepared.beside == await self._session.id()
+                finally:
+                    if not fits:
+                        await run_to_end(self._drop(prepared))
+                if fits:
+                    return prepared
 
     async def _prepared(self) -> _Prepared:
         beside = await self._session.id()
-        engine = self._resources.opened()[1]
-        volumes = await in_thread(partial(engine.volumes_of, beside))
-        if not volumes.keys() >= {"/tmp", HOME}:
-            raise SandboxUnavailable(
-                "this engine cannot share /tmp between containers", "use Docker"
-            )
-        view = View(beside, (volumes["/tmp"], volumes[HOME]), layered=not self.read_only)
+        view = View(beside, await self._scratch(beside), layered=not self.read_only)
         spec = replace(self._spec, access=view, per_command=False)
         prepared = _Prepared(self._make(spec), beside)
         try:
@@ -215,9 +221,18 @@ class Trials:
             raise
         return prepared
 
+    async def _scratch(self, beside: str) -> tuple[str, str]:
+        """Return the volumes that a view shares, see `View.scratch`. Raises SandboxUnavailable."""
+        engine = self._resources.opened()[1]
+        volumes = await in_thread(partial(engine.volumes_of, beside))
+        if not volumes.keys() >= {"/tmp", HOME}:
+            raise SandboxUnavailable(
+                "this engine cannot share /tmp between containers", "use Docker"
+            )
+        return ("", "") if self._spec.per_command else (volumes["/tmp"], volumes[HOME])
+
     async def _tested(self) -> str:
-        """Find out what a view can be; return what was wrong with each, empty if one can be
-        used."""
+        """Find out which kind of view is possible; return what is wrong if neither is."""
         if not (why := await self._layered()):
             self._cleaning = started(in_thread(partial(remove_spent, self._spec, self._resources)))
             return ""
@@ -274,10 +289,7 @@ def remove_spent(spec: SandboxSpec, resources: SessionResources) -> None:
         gid=KEEPER,
         binds=(*image.binds, Bind(str(folder), str(folder), read_only=False)),
         path=image.path,
-        memory_bytes=spec.limits.memory_bytes,
-        tmp_bytes=spec.limits.tmp_bytes,
-        pids=spec.limits.pids,
-        cpus=spec.limits.cpus,
+        limits=spec.limits,
     )
     arguments = create_arguments(own, labels(spec.session, "spent-layers", str(spec.root)))
     arguments |= {"User": "0:0", "Cmd": ["rm", "-rf", *map(str, names)]}

@@ -6,7 +6,7 @@ from hashlib import sha256
 from pathlib import Path
 
 from codeagent.core.lazy_regex import lazy_regex
-from codeagent.sandbox.profile import Bind
+from codeagent.sandbox.spec import Bind
 
 FOLDER = "/run/codeagent-python"
 """Where the scripts that start Python's programs are mounted."""

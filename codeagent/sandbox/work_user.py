@@ -18,7 +18,7 @@ from pathlib import Path
 from codeagent.core.dataclass import dataclass
 from codeagent.core.host_programs import ID_MAPPING, open_program
 from codeagent.sandbox.mounts import PinnedRoot
-from codeagent.sandbox.profile import Bind
+from codeagent.sandbox.spec import Bind
 
 ORDINARY = 65532
 """Uid and gid of commands in a workspace that belongs to root; no user of this machine has them."""

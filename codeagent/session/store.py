@@ -21,7 +21,7 @@ from codeagent.core.notices import AgentStarted
 from codeagent.core.ports import Workspace
 from codeagent.core.redact import Redactor
 from codeagent.core.runtime import SessionSummary
-from codeagent.disk.opens import may_exist, open_folder
+from codeagent.disk.opens import closing_fd, may_exist, open_folder
 from codeagent.disk.private import make_private_folder
 from codeagent.session.fold import History, fold
 from codeagent.session.lock import SessionLock, check_free, is_locked
@@ -338,16 +338,13 @@ class SessionStore:
         for thousands."""
         if not self._root.is_dir():
             return
-        root = open_folder(self._root, follow=True)
-        try:
+        with closing_fd(open_folder(self._root, follow=True)) as root:
             with os.scandir(root) as entries:
                 names = [entry.name for entry in entries if _ID.fullmatch(entry.name)]
             for name in names:
                 with suppress(OSError):  # it was removed just now, or never began
                     log = os.stat(f"{name}/{LOG}", dir_fd=root)
                     yield name, log, _size(f"{name}/{LOCK}", root) > 0
-        finally:
-            os.close(root)
 
     def _beginning(self, session_id: str) -> "Beginning":
         from codeagent.session.listing import Beginning  # as above

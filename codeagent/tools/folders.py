@@ -15,7 +15,7 @@ from codeagent.core.errors import ConfigError
 from codeagent.core.memory import OutputStore
 from codeagent.core.tool import OpenArgs, Tool
 from codeagent.core.toolbox import ToolProblem, TrustRecord
-from codeagent.disk.opens import open_below, open_folder, read_regular
+from codeagent.disk.opens import closing_fd, open_below, open_folder, read_regular
 from codeagent.tools.edit.reads import ReadTracker
 
 if TYPE_CHECKING:
@@ -97,11 +97,8 @@ class ToolFolder:
 
     def _look(self) -> tuple[tuple[object, ...], FolderState]:
         """Return the stamps that tell whether a file changed, and the state. Raises OSError."""
-        base = open_folder(self._base, follow=True)
-        try:
+        with closing_fd(open_folder(self._base, follow=True)) as base:
             folder = open_below(base, self._parts, listed=True)
-        finally:
-            os.close(base)
         try:
             with os.scandir(folder) as entries:
                 found = sorted(entry.name for entry in entries)

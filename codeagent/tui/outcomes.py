@@ -28,6 +28,7 @@ from codeagent.core.notices import (
     RunStopped,
     SummaryWritten,
 )
+from codeagent.core.sanitize import first_few
 from codeagent.tui.parts.status import MODE_MEANS
 from codeagent.tui.rendering.lines import cut_end, flat
 from codeagent.tui.state import ASK_USER, SummaryReady, UiState
@@ -70,7 +71,7 @@ def note_of(result: ToolResultAdded) -> str:
     details = result.details
     exit_code = details.get("exit_code")
     if isinstance(exit_code, int) and (exit_code != 0 or not result.is_error):
-        return f"exit {exit_code}{_changed(details.get('changed'))}"
+        return f"exit {exit_code}{_changed(details.get('files_changed'))}"
     if result.is_error:
         return ""
     match result.name, details.get("matches"), details.get("files"):
@@ -324,6 +325,4 @@ def _give_back(act: Act, refused: Refused, state: UiState) -> None:
 
 
 def _kept(files: tuple[str, ...]) -> str:
-    names = ", ".join(files[:_MOST_FILES])
-    more = f" and {len(files) - _MOST_FILES} more" if len(files) > _MOST_FILES else ""
-    return f"{counted(len(files), 'changed file')} kept: {names}{more}"
+    return f"{counted(len(files), 'changed file')} kept: {first_few(files, _MOST_FILES)}"

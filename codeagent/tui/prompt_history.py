@@ -7,7 +7,7 @@ from contextlib import contextmanager
 from pathlib import Path
 
 from codeagent.disk.locks import wait_for_lock
-from codeagent.disk.opens import open_appended
+from codeagent.disk.opens import closing_fd, open_appended
 from codeagent.disk.private import make_private_folder, replace_private
 from codeagent.tui.fuzzy import rank
 
@@ -93,14 +93,11 @@ class PromptHistory:
     def _locked(self) -> Iterator[int]:
         """Yield the locked file that has the name now: another writer may just have replaced it."""
         while True:
-            fd = open_appended(self._path)
-            try:
+            with closing_fd(open_appended(self._path)) as fd:
                 wait_for_lock(fd)
                 if _is_at(fd, self._path):
                     yield fd
                     return
-            finally:
-                os.close(fd)
 
     def _halve(self, fd: int) -> None:
         lines = os.pread(fd, os.fstat(fd).st_size, 0).splitlines(keepends=True)

@@ -13,7 +13,7 @@ from codeagent.core.changes import CommitRefused
 from codeagent.core.dataclass import dataclass
 from codeagent.core.paths import plain_name, secret_reason
 from codeagent.core.ports import Workspace
-from codeagent.disk.opens import open_folder
+from codeagent.disk.opens import closing_fd, open_folder
 from codeagent.workspace.snapshots.contents import Content, NotCovered, read_content
 
 if TYPE_CHECKING:  # it loads GitPython
@@ -170,14 +170,11 @@ def _on_disk(workspace: Workspace, path: str) -> Found:
         content = read_content(folder, name, LARGEST_FILE)
         if content is not None:
             return content
-        inner = open_folder(name, within=folder)
-        try:
+        with closing_fd(open_folder(name, within=folder)) as inner:
             if _holds_repository(inner):
                 raise CommitRefused(
                     f"{path} is a repository of its own (a submodule?); ask the user to commit it"
                 )
-        finally:
-            os.close(inner)
         return "folder"
     except (FileNotFoundError, NotADirectoryError):
         return None

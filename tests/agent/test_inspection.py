@@ -19,9 +19,10 @@ from codeagent.core.events import KnownEvent, Notice, RunFinished, ToolResultAdd
 from codeagent.core.messages import text_of
 from codeagent.core.policy import Answer as Word
 from codeagent.core.policy import Decision, Policy, Rule
-from codeagent.core.sandbox import SandboxSweep
+from codeagent.core.sandbox import Command, CommandResult, OnOutput, SandboxSweep
 from codeagent.sandbox.guard import set_aside
 from codeagent.sandbox.host import HostSandbox
+from codeagent.sandbox.layers import Layer
 from codeagent.sandbox.mounts import PinnedRoot
 from codeagent.tools.builtin.bash import Bash
 from codeagent.tools.builtin.write import Write
@@ -29,9 +30,11 @@ from codeagent.tools.edit.reads import ReadTracker
 from codeagent.workspace.checkpoints import GitCheckpoints
 from codeagent.workspace.files import LocalWorkspace
 from tests.agent.doubles import Scene, Turn, of, scene
+from tests.agent.test_trials import Tried
 from tests.agent.watching import until
 from tests.fakes import FakeOutputs
 from tests.landings import write as land_file
+from tests.layers import Layered, tree_of
 from tests.workspace.trees import git
 
 Answering = Callable[[ApprovalRequested], Decision]
@@ -84,6 +87,7 @@ class Stage:
         mode: str = "auto",
         rules: tuple[Rule, ...] = (),
         attended: bool = True,
+        tries: bool = False,
     ) -> Scene:
         seen, outputs = ReadTracker(self.workspace), FakeOutputs()
         turns = [Turn("", (call,)) for call in calls]
@@ -93,6 +97,7 @@ class Stage:
             policy=Policy(mode, rules),  # type: ignore[arg-type]  # a literal
             sandbox=self.sandbox,
             attended=attended,
+            tries=tries,
             checkpoints=self.checkpoints,
             more=(Bash(outputs, seen), Write(self.workspace, seen)),
         )
@@ -105,9 +110,10 @@ class Stage:
         mode: str = "auto",
         rules: tuple[Rule, ...] = (),
         attended: bool = True,
+        tries: bool = False,
     ) -> list[str]:
         """To the end of the run; what the model was told of each call."""
-        s = self.begin(*calls, mode=mode, rules=rules, attended=attended)
+        s = self.begin(*calls, mode=mode, rules=rules, attended=attended, tries=tries)
         decision = answer if isinstance(answer, Decision) else Decision(answer)
 
         def respond(event: KnownEvent) -> None:
@@ -614,3 +620,21 @@ def git_status(folder: Path) -> str:
     return subprocess.run(
         ["git", "status"], cwd=folder, capture_output=True, text=True, check=False
     ).stderr
+
+
+async def test_what_was_taken_of_a_command_that_was_tried_out_is_not_taken_back(
+    stage: Stage, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    async def try_out(command: Command, on_output: OnOutput) -> Tried:
+        view = Layered.over(stage.root, tmp_path / "view")
+        view.becomes({**tree_of(stage.root), ".envrc": "taken\n"})
+        return Tried(view, Layer(view.folder).now(), CommandResult(0))
+
+    monkeypatch.setattr(Walled, "untried", "")
+    stage.sandbox.server = True  # something that the agent started is running all the time
+    stage.sandbox.try_out = try_out  # type: ignore[method-assign, assignment]  # for this command
+    rules = (Rule.parse("bash(touch *)", "auto"), Rule.parse("effects(.envrc)", "auto"))
+    calls = (bash("touch a"), bash("python3 x"), bash("touch b"))
+    await stage.run(*calls, mode="ask", rules=rules, tries=True)
+    assert (stage.root / ".envrc").read_text() == "taken\n"
+    assert stage.asked == []

@@ -1,6 +1,8 @@
 """A command that nobody decided about is tried out, and what it would change is decided about."""
 
+import asyncio
 import shutil
+import subprocess
 import time
 from collections.abc import Callable, Collection, Iterator, Sequence
 from dataclasses import dataclass
@@ -64,10 +66,14 @@ class Tried:
     async def changes(self, effects: Sequence[Effect]) -> tuple[Change[Node], ...]:
         return self.view.changes(effects)
 
-    async def replace(self, change: Change[Node]) -> None:
-        self.view.replace(change)
-
-    async def land(self, effects: Sequence[Effect], left: Collection[str] = ()) -> None:
+    async def land(
+        self,
+        effects: Sequence[Effect],
+        left: Collection[str] = (),
+        parts: Sequence[Change[Node]] = (),
+    ) -> None:
+        for part in parts:
+            self.view.replace(part)
         self.view.land(left, effects)
 
     async def close(self) -> None: ...
@@ -230,7 +236,7 @@ async def test_a_no_leaves_no_trace_and_the_model_is_told_what_was_not_taken(
     ]
     (result,) = of(events, ToolResultAdded)
     assert (result.executed, result.error.kind) == (True, "denied")
-    assert "changed" not in result.details
+    assert "files_changed" not in result.details
     assert repository.files == before
 
 
@@ -341,7 +347,7 @@ async def test_a_command_that_changed_nothing_says_so_in_its_details(
 ) -> None:
     commands = ("exit=0", "src/a=new", "build/x=1 build/y=1")
     events, _ = await played(repository.scene(*commands), Decision("once"))
-    changed = [result.details["changed"] for result in of(events, ToolResultAdded)]
+    changed = [result.details["files_changed"] for result in of(events, ToolResultAdded)]
     assert changed == [0, 1, 2]
 
 
@@ -588,7 +594,7 @@ async def test_stopping_while_it_is_asked_about_throws_it_away(
             s.agent.do(Stop())
 
     events = await s.run(on_event=stop)
-    assert repository.files == before
+    assert (repository.files, repository.sandbox.in_place) == (before, [])
     assert of(events, ToolResultAdded)[0].error.kind == "cancelled"
 
 
@@ -676,3 +682,108 @@ async def test_in_a_read_only_view_only_what_failed_is_asked_about(
     denied = decision is not None and decision.answer == "deny"
     error = of(events, ToolResultAdded)[0].error
     assert (error is not None and error.kind == "denied") is denied
+
+
+async def test_the_mode_of_a_folder_is_shown_beside_what_changed_in_it(
+    repository: Repository,
+) -> None:
+    def also(upper: Path) -> None:
+        (upper / "src").mkdir(exist_ok=True)
+        (upper / "src").chmod(0o777)
+
+    (repository.workspace.root / "src").chmod(0o755)
+    repository.sandbox.also = also
+    events, _ = await played(repository.scene("src/a=new"), Decision("once"))
+    assert list(map(str, of(events, EffectsFound)[0].changes)) == [
+        "M src/ (mode 755 → 777)",
+        "M src/a",
+    ]
+
+
+async def test_what_runs_outside_or_holds_secrets_is_listed_first(repository: Repository) -> None:
+    def also(upper: Path) -> None:
+        (upper / "a").mkdir()
+        for number in range(2_001):
+            (upper / f"a/{number}").touch()
+
+    repository.sandbox.also = also
+    events, _ = await played(repository.scene("package.json={}"), Decision("deny"))
+    (card,) = cards(events)
+    assert card.blocks[0].text.startswith("A package.json\n")  # type: ignore[union-attr]  # the list
+
+
+async def test_of_a_file_with_two_names_no_part_is_taken(repository: Repository) -> None:
+    def also(upper: Path) -> None:
+        (upper / "src").mkdir()
+        (upper / "src/a").write_text("x\n2\ny\n")
+        (upper / "src/b").hardlink_to(upper / "src/a")
+
+    repository.reset({**BEFORE, "src/b": BEFORE["src/a"]})
+    before = repository.files
+    repository.sandbox.also = also
+    parts = Decision("once", hunks=(True, False, False, True))
+    _, results = await played(repository.scene("exit=0"), parts)
+    assert "none of it was taken" in results[0]
+    assert repository.files == before
+
+
+async def test_what_landed_is_told_although_its_layer_cannot_be_removed(
+    repository: Repository, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    async def close(_: object) -> None:
+        raise OSError(28, "No space left on device")
+
+    monkeypatch.setattr(Tried, "close", close)
+    _, results = await played(repository.scene("src/a=new"), Decision("once"))
+    assert results == ["ran\n[taken into the workspace: M src/a]"]
+
+
+async def test_what_landed_is_told_although_the_run_is_stopped_while_its_layer_is_removed(
+    repository: Repository, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    s = repository.scene("src/a=new")
+    closed: list[bool] = []
+
+    async def close(_: object) -> None:
+        s.agent.do(Stop())
+        await asyncio.sleep(0.01)
+        closed.append(True)
+
+    monkeypatch.setattr(Tried, "close", close)
+    _, results = await played(s, Decision("once"))
+    assert closed and "[taken into the workspace: M src/a]" in results[0]
+
+
+async def test_other_arguments_for_what_failed_in_a_read_only_view_run_nothing(
+    repository: Repository,
+) -> None:
+    repository.sandbox.tried_read_only = "no layers here"
+    s = repository.scene("exit=1")
+    edit = Decision("edit", arguments='{"what": "other"}')
+    events, _ = await played(s, edit, Decision("deny"))
+    assert [command.text for command in repository.sandbox.in_place] == []
+    assert len(cards(events)) == 2
+
+
+def track(root: Path, path: str) -> None:
+    git = root.parent / "git"  # outside: what is in it is not text
+    init = ["git", "-C", str(root), "init", "-q", "--separate-git-dir", str(git)]
+    subprocess.run(init, check=True)
+    subprocess.run(["git", "-C", str(root), "add", "-f", path], check=True)
+
+
+@for_each(("index", "asked"), [("none", False), ("whole", True), ("broken", True)])
+async def test_files_that_git_tracks_are_asked_about_although_a_rule_ignores_them(
+    repository: Repository, index: str, *, asked: bool
+) -> None:
+    root = repository.workspace.root
+    make_tree(root, {"build/tracked": "old\n", "build/out": "old\n"})
+    if index != "none":
+        track(root, "build/tracked")
+    if index == "broken":
+        (root.parent / "git/index").write_bytes(b"broken")
+    s = repository.scene("build/tracked=new")
+    events, _ = await played(s, *[Decision("deny")] * asked)
+    assert len(cards(events)) == asked
+    if index == "whole":
+        assert not cards((await played(repository.scene("build/out=new")))[0])

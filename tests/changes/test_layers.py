@@ -257,7 +257,10 @@ def test_what_somebody_else_did_since_the_layer_was_read_keeps_it_from_landing(
     change: Callable[[Path], object],
 ) -> None:
     def state() -> list[object]:
-        return [tree_of(view.root), *(each.lstat().st_mode for each in view.root.rglob("*"))]
+        return [
+            tree_of(view.root),
+            *(each.lstat().st_mode for each in sorted(view.root.rglob("*"))),
+        ]
 
     before = {"d/one": "1", "gone/x": "2", "z": "3"}
     with layered(before, {"d/one": "new", "new": "4", "z": "5"}) as view:
@@ -343,7 +346,7 @@ def test_a_layer_of_which_not_all_was_taken_back_is_kept_until_it_is() -> None:
             view.land()
         assert tried == ["a", "b", "a"]
         remove_layer(Layer(view.layer))
-        assert view.finish() == ("taking what a command changed was taken back: 2 changes",)
+        assert view.finish() == ("an interrupted landing was taken back: 2 changes",)
         assert tree_of(view.root) == {"a": "1", "b": "2"}
         remove_layer(Layer(view.layer))
         assert not (view.layer).exists()
@@ -361,7 +364,7 @@ def test_a_file_that_was_taken_by_hunk_is_taken_back_and_finished_like_any_other
             view.land(effects=effects)
         said, wanted = None, {"a": "1", "b": "2"}
         if isinstance(error, Killed):
-            said = ("taking what a command changed was finished: 2 changes",)
+            said = ("an interrupted landing was finished: 2 changes",)
             wanted = {"a": "a part of it", "b": "new"}
         assert view.finish() == said
         assert tree_of(view.root) == wanted
@@ -472,3 +475,16 @@ def _seen(tree: Tree) -> dict[str, str | None]:
     with tempfile.TemporaryDirectory() as folder:
         make_tree(Path(folder), tree)
         return tree_of(Path(folder))
+
+
+def test_a_file_of_the_layer_that_changed_since_it_was_shown_does_not_land(tmp_path: Path) -> None:
+    view = Layered.make(tmp_path, {"a": "old\n"})
+    view.becomes({"a": "seen\n"})
+    effects = view.effects()
+    place = view.upper / "a"
+    times = place.stat()
+    place.write_text("sly!\n")
+    os.utime(place, ns=(times.st_atime_ns, times.st_mtime_ns))
+    with pytest.raises(ContentChanged):
+        view.land(effects=effects)
+    assert tree_of(view.root) == {"a": "old\n"}

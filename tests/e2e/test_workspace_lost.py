@@ -135,22 +135,19 @@ def test_the_printed_line_continues_a_session_whose_folder_was_renamed(product: 
 
 @pytest.mark.docker
 @pytest.mark.parametrize(
-    ("approval", "written", "left"),
+    ("allowed", "written", "left"),
     [
-        ("text", "work/beat.txt", [*FILES[:2], "beat.txt", FILES[2]]),
-        ("effects", "home/state/codeagent/sandbox/layers/*/upper/beat.txt", FILES),
+        ("--yes", "work/beat.txt", [*FILES[:2], "beat.txt", FILES[2]]),
+        ("--allow=effects(**)", "home/state/codeagent/sandbox/layers/*/upper/beat.txt", FILES),
     ],
 )
 def test_a_command_in_the_container_writes_nothing_into_a_workspace_that_was_renamed(
-    product: Product, approval: str, written: str, left: list[str]
+    product: Product, allowed: str, written: str, left: list[str]
 ) -> None:
     """The container still sees the folder, wherever it is now."""
-    config = product.home / "config/codeagent/config.toml"
-    config.parent.mkdir(parents=True)
-    config.write_text(f'[sandbox]\napproval = "{approval}"\n')
     writing = bash("while :; do date > beat.txt; sleep 0.05; done")
     model = product.script(calls(writing, bash("touch later.txt")), say("never said"))
-    process = product.start("run", "go", "--model", model, "--yes", "--strategy", "sequential")
+    process = product.start("run", "go", "--model", model, allowed, "--strategy", "sequential")
     product.wait_for(
         lambda log: bool(of(log, "tool.started")) and any(product.home.parent.glob(written))
     )

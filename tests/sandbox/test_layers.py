@@ -19,7 +19,7 @@ from codeagent.core.sandbox import Command
 from codeagent.sandbox import launch
 from codeagent.sandbox.engine import Engine
 from codeagent.sandbox.engine_socket import engine_socket
-from codeagent.sandbox.layers import Layer, remove_layer, spent
+from codeagent.sandbox.layers import Layer, finish_landings, remove_layer, spent
 from tests.layers import tree_of
 from tests.sandboxes import Ran, opened, run
 
@@ -80,6 +80,25 @@ async def test_containers_volumes_and_layers_of_a_killed_session_are_removed_at_
             await sandbox._default.drop("")
         assert await sandbox.finish_landings() == ()
     assert [*layers.iterdir()] == [*root.iterdir()] == []
+
+
+@pytest.mark.parametrize(
+    ("broken", "said"),
+    [
+        ("journal", "was kept, as its journal cannot be read"),
+        ("listing", "could not be looked through"),
+    ],
+)
+def test_what_cannot_be_finished_is_told_and_kept(tmp_path: Path, broken: str, said: str) -> None:
+    (tmp_path / "root").mkdir()
+    layers = tmp_path / "state" / "sandbox" / "layers"
+    (layers / "one" / "upper").mkdir(parents=True)
+    (layers / "one" / "landing.json").write_text("[]")
+    if broken == "listing":
+        layers.with_suffix(".lock").mkdir()
+    [line] = finish_landings(tmp_path / "state", tmp_path / "root")
+    assert said in line
+    assert (layers / "one" / "landing.json").exists()
 
 
 def made_by_the_engine(layer: Layer) -> None:

@@ -11,13 +11,12 @@ from codeagent.sandbox import launch
 from codeagent.sandbox.profile import (
     HOME,
     KEEPER,
-    Bind,
     ContainerSpec,
-    MountedView,
     create_arguments,
     profile_hash,
     seccomp_filter,
 )
+from codeagent.sandbox.spec import Bind, SandboxLimits, View
 
 SPEC = ContainerSpec(
     "image",
@@ -26,10 +25,7 @@ SPEC = ContainerSpec(
     1001,
     (Bind("/a", "/a"), Bind("/w", "/w", False)),
     "/bin",
-    2**30,
-    2**20,
-    64,
-    1.5,
+    SandboxLimits(2**30, 2**20, 64, 1.5),
 )
 ARGUMENTS = create_arguments(SPEC, {"codeagent": "1"})
 HOST: dict[str, Any] = ARGUMENTS["HostConfig"]
@@ -108,7 +104,7 @@ def test_temporary_places_have_a_size_and_no_set_uid() -> None:
 
 def test_a_view_shares_scratch_and_loopback_and_has_a_layer_in_place_of_the_workspace() -> None:
     spec = replace(
-        SPEC, view=MountedView("/w", "/state/layer", "/w", "abc", ("tmp-volume", "home-volume"))
+        SPEC, view=View("abc", ("tmp-volume", "home-volume")), layer=("/w", "/state/layer")
     )
     arguments = create_arguments(spec, {"codeagent": "1"})
     host = arguments["HostConfig"]
@@ -146,7 +142,7 @@ def test_git_takes_no_planted_folder_for_a_repository() -> None:
 
 def test_the_hash_changes_with_every_part_of_the_profile() -> None:
     others = [
-        replace(SPEC, pids=65),
+        replace(SPEC, limits=replace(SPEC.limits, pids=65)),
         replace(SPEC, binds=()),
         replace(SPEC, image="x"),
         replace(SPEC, uid=0),

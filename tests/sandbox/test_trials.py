@@ -16,8 +16,9 @@ import pytest
 import pytest_asyncio
 
 from codeagent.changes.layers import TooMuch
-from codeagent.core.errors import ContentChanged, WorkspaceError
+from codeagent.core.errors import ContentChanged, SandboxLost, WorkspaceError
 from codeagent.core.sandbox import Command, Trial
+from codeagent.sandbox.container import SessionContainer
 from codeagent.sandbox.docker_sandbox import DockerSandbox
 from codeagent.workspace.checkpoints import GitCheckpoints
 from tests.effort import chance, times
@@ -216,6 +217,56 @@ async def test_scratch_and_loopback_are_those_of_the_session(tried: DockerSandbo
     await trial.close()
     assert ran.stdout == b"shared\nhome\n"
     assert (await run(tried, "cat /tmp/back; pkill -f http.server")).stdout == b"back\n"
+
+
+async def test_commands_that_begin_at_once_have_a_view_each(tried: DockerSandbox) -> None:
+    _, before = await try_out(tried, "true")  # the next view is only being made
+    await before.close()
+    found = await asyncio.gather(*(try_out(tried, f"echo x > {name}") for name in "abc"))
+    for name, (_, trial) in zip("abc", found, strict=True):
+        assert [each.path for each in await trial.effects()] == [name]
+        await trial.close()
+
+
+async def test_a_repository_that_the_user_makes_while_a_command_is_tried_out_stays(
+    tried: DockerSandbox,
+) -> None:
+    root = root_of(tried)
+
+    async def made(stream: object, data: bytes) -> None:
+        (root / ".git").mkdir()
+
+    trial = await tried.try_out(Command("echo runs", "call"), made)
+    await trial.close()
+    assert (root / ".git").exists() and trial.result.notices == ()
+
+
+async def test_a_view_that_could_not_be_made_in_advance_is_made_again(
+    tried: DockerSandbox, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    _, trial = await try_out(tried, "true")
+    await trial.close()
+    await tried.prepare_trials()
+    with monkeypatch.context() as broken:
+        broken.setattr("codeagent.sandbox.container.launch", lambda *given, **more: 1 / 0)
+        _, trial = await try_out(tried, "true")
+        await trial.close()
+        await tried.prepare_trials()
+    ran, trial = await try_out(tried, "echo ran")
+    await trial.close()
+    assert ran.stdout == b"ran\n"
+
+
+async def test_commands_that_get_a_container_each_share_no_scratch_in_views(tmp_path: Path) -> None:
+    (tmp_path / "project").mkdir()
+    async with opened(tmp_path / "project", tmp_path / "state", per_command=True) as sandbox:
+        await sandbox.prepare_trials()
+        _, trial = await try_out(sandbox, "echo left > /tmp/x; echo left > ~/x")
+        await trial.close()
+        ran, trial = await try_out(sandbox, "ls /tmp ~")
+        await trial.close()
+        assert b"x\n" not in ran.stdout
+        assert b"x\n" not in (await run(sandbox, "ls /tmp ~")).stdout
 
 
 async def test_what_is_protected_or_masked_is_so_in_a_view(tried: DockerSandbox) -> None:
@@ -476,3 +527,18 @@ async def test_a_view_has_the_image_of_the_session_which_is_chosen_once(
         _, trial = await try_out(sandbox, "true")
         assert trial.result.exit_code == 0
         await trial.close()
+
+
+async def test_nothing_is_taken_if_it_is_unknown_whether_the_container_has_ended(
+    tried: DockerSandbox, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    close = SessionContainer.close
+
+    async def unsure(container: SessionContainer) -> bool:
+        await close(container)
+        return False
+
+    monkeypatch.setattr(SessionContainer, "close", unsure)
+    with pytest.raises(SandboxLost):
+        await try_out(tried, "echo x > a")
+    assert not [*root_of(tried).iterdir()]

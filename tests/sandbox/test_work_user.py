@@ -11,7 +11,7 @@ from types import SimpleNamespace
 import pytest
 
 from codeagent.sandbox import work_user
-from codeagent.sandbox.profile import Bind
+from codeagent.sandbox.spec import Bind
 from codeagent.sandbox.work_user import ORDINARY, WorkUser, WorkUserChoice
 from tests.conftest import MakeSandbox
 from tests.sandboxes import make_repository, run

@@ -23,7 +23,8 @@ from codeagent.sandbox.exec import CallMark, Execution
 from codeagent.sandbox.exec_stream import ExecTarget
 from codeagent.sandbox.image import choose_image
 from codeagent.sandbox.packages import package_cache
-from codeagent.sandbox.profile import Bind, ContainerSpec, create_arguments
+from codeagent.sandbox.profile import ContainerSpec, create_arguments
+from codeagent.sandbox.spec import Bind, SandboxLimits
 from tests.effort import FACTOR, part
 from tests.sandboxes import MIB, Ran, batch, make_repository, parts, sandbox_spec
 from tests.security.escape_probes import ALONE, FIRES_IN_AN_ORDINARY_CONTAINER, PROBES
@@ -231,10 +232,7 @@ async def in_an_ordinary_container(ground: Ground, text: str) -> Ran:
         0,
         (*image.binds, Bind(here, here, read_only=False)),
         image.path,
-        512 * MIB,
-        64 * MIB,
-        512,
-        2.0,
+        SandboxLimits(512 * MIB, 64 * MIB, 512, 2.0),
     )
     arguments = create_arguments(spec, {"codeagent": "1"})
     for hardening in ("CapDrop", "SecurityOpt", "ReadonlyRootfs", "Tmpfs"):

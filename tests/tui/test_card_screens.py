@@ -58,7 +58,7 @@ def asks_about_effects() -> Recording:
     recording = after_failing_tests()
     recording.plan(("c7", "bash", "make check", "auto"), ("c8", "bash", "black src", "auto"))
     recording.start("c7", "bash", "make check", command="make check")
-    recording.result("c7", "bash", details={"exit_code": 0, "changed": 0}, seconds=2.4)
+    recording.result("c7", "bash", details={"exit_code": 0, "files_changed": 0}, seconds=2.4)
     recording.start("c8", "bash", "black src", command="black src")
     listed = "M src/dates.py\nA src/logo.png\nR src/old.cfg -> src/setup.cfg\nbuild/ (2 ignored)"
     return recording.ask(

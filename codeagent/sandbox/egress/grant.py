@@ -5,6 +5,7 @@ import secrets
 from collections import Counter
 
 from codeagent.core.hosts import WEB_PORTS, HostRule, Reach
+from codeagent.core.sanitize import first_few
 from codeagent.net.addresses import Address
 from codeagent.sandbox.tasks import GIB
 
@@ -134,5 +135,4 @@ def _requests(count: int) -> str:
 
 
 def _listed(texts: list[str]) -> str:
-    more = len(texts) - _MOST_NAMED
-    return ", ".join(texts[:_MOST_NAMED]) + (f" and {more} more hosts" if more > 0 else "")
+    return first_few(texts, _MOST_NAMED, " hosts")

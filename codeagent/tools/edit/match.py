@@ -8,6 +8,7 @@ from difflib import SequenceMatcher
 
 from codeagent.changes.diff import same_ends
 from codeagent.core.dataclass import dataclass
+from codeagent.core.sanitize import first_few
 from codeagent.core.text_files import Splice
 from codeagent.tools.edit.drift import MOST_PLACES, DriftedMatch, drifted, within_blanks
 from codeagent.tools.edit.merge import AmbiguousEdit
@@ -73,12 +74,11 @@ def _chosen(text: str, plain: str, found: list[DriftedMatch], replace_all: bool)
     """Return the matches in `text`; `found` are places in `plain`, which has LF for every CRLF."""
     drift = " and ".join(sorted(set().union(*(place.slips for place in found)))) or None
     if len(found) > 1 and not replace_all:
-        lines = [str(line_of(plain, place.start)) for place in found[:_MOST_SHOWN]]
-        more = f" and {len(found) - _MOST_SHOWN} more" if len(found) > _MOST_SHOWN else ""
+        lines = first_few([str(line_of(plain, place.start)) for place in found], _MOST_SHOWN)
         how = f" (up to {drift})" if drift else ""
         least = "at least " if drift and len(found) >= MOST_PLACES else ""
         raise NoMatch(
-            f"old_string is in the file {least}{len(found)} times{how}, on lines {', '.join(lines)}{more}: "
+            f"old_string is in the file {least}{len(found)} times{how}, on lines {lines}: "
             "add surrounding lines until it occurs once, or set replace_all"
         )
     spans = []

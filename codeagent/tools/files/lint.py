@@ -3,6 +3,7 @@
 from collections.abc import Iterator
 from typing import Any
 
+from codeagent.core.sanitize import first_few
 from codeagent.core.tool import Tool
 from codeagent.core.toolbox import ToolProblem
 from codeagent.tools.builtin import NAMES
@@ -77,5 +78,4 @@ def _is_unbounded(node: Any) -> bool:
 
 
 def _listed(names: list[str]) -> str:
-    more = f" and {len(names) - _MOST_NAMED} more" if len(names) > _MOST_NAMED else ""
-    return ", ".join(repr(name) for name in names[:_MOST_NAMED]) + more
+    return first_few([*map(repr, names)], _MOST_NAMED)

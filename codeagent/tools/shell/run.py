@@ -235,7 +235,8 @@ class CommandRun:
                 "bytes": self.output.bytes,
                 "handle": self.output.handle,
             }
-            | ({} if result.changed is None else {"changed": result.changed}),
+            | ({} if result.changed is None else {"files_changed": result.changed})
+            | ({"landed": dict(result.landed)} if result.landed else {}),
         )
         if self.lost is not None:
             text = f"The sandbox was lost during the command ({self.lost}); what it did is unknown. Check first."

@@ -8,7 +8,7 @@ import time
 
 from codeagent.core.checkpoints import NodeKind
 from codeagent.core.dataclass import dataclass
-from codeagent.disk.opens import open_file
+from codeagent.disk.opens import closing_fd, open_file
 from codeagent.workspace.snapshots.index import NO_STAMP, Stamp
 
 _CHUNK = 1 << 20
@@ -70,8 +70,7 @@ def _link(folder: int, name: str, status: os.stat_result, started: int) -> Conte
 
 
 def _file(folder: int, name: str, limit: int, started: int) -> Content:
-    fd = open_file(name, within=folder)
-    try:
+    with closing_fd(open_file(name, within=folder)) as fd:
         before = os.fstat(fd)
         if not stat.S_ISREG(before.st_mode):
             raise NotCovered(_special(before.st_mode))
@@ -79,8 +78,6 @@ def _file(folder: int, name: str, limit: int, started: int) -> Content:
             raise NotCovered(f"larger than {shown_size(limit)}")
         data = _bytes(fd, before.st_size, limit)
         stamp = trusted(before, os.fstat(fd), started)
-    finally:
-        os.close(fd)
     return Content("executable" if before.st_mode & stat.S_IXUSR else "file", data, stamp)
 
 

@@ -14,6 +14,7 @@ from codeagent.disk import atomic
 from codeagent.disk.confined import Location
 from codeagent.disk.opens import (
     NOT_THERE,
+    closing_fd,
     create_file,
     open_below,
     open_file,
@@ -261,15 +262,14 @@ class FileWriter:
             self._give_away(draft, location.parent)
             return
         wanted = 0o777 if node.kind == "executable" else 0o666
-        fd = create_file(draft, wanted if old is None else 0o600, within=location.parent)
-        try:
+        with closing_fd(
+            create_file(draft, wanted if old is None else 0o600, within=location.parent)
+        ) as fd:
             atomic.fill(location, fd, node.data, old, owner)
             if (mode := atomic.mode_for(node, old)) is not None:
                 os.fchmod(fd, mode)
             if sync:
                 os.fsync(fd)
-        finally:
-            os.close(fd)
 
     def _give_away(self, name: str, folder: int) -> None:
         """Let the root's owner own what was made, if this process may choose."""
@@ -368,11 +368,8 @@ def _stamp_at(location: Location) -> Stamp | None:
 
 
 def _sync_one(location: Location) -> None:
-    fd = open_file(location.name, within=location.parent)
-    try:
+    with closing_fd(open_file(location.name, within=location.parent)) as fd:
         os.fsync(fd)
-    finally:
-        os.close(fd)
 
 
 def _regular(location: Location) -> os.stat_result | None:

@@ -1,7 +1,6 @@
 """Makes room: drops the sessions that are too old, then the oldest until the rest is small
 enough."""
 
-import os
 import secrets
 import shutil
 import time
@@ -9,6 +8,7 @@ from pathlib import Path
 
 from codeagent.core.errors import CheckpointError
 from codeagent.disk.locks import open_lock_file, try_lock
+from codeagent.disk.opens import closing_fd
 from codeagent.workspace.snapshots.store import Retention, SnapshotStore, is_alive
 
 _LAST = "refs/last"
@@ -86,8 +86,7 @@ def _drop_old_stores(store: SnapshotStore, age: float) -> None:
 
 def _drop_store(folder: Path) -> None:
     """Remove a store unless somebody uses it, or a restore in it is unfinished. Raises OSError."""
-    fd = open_lock_file(folder / "lock", create=False)
-    try:
+    with closing_fd(open_lock_file(folder / "lock", create=False)) as fd:
         if (
             not try_lock(fd)
             or (folder / "journal.json").exists()
@@ -97,5 +96,3 @@ def _drop_store(folder: Path) -> None:
         gone = folder.with_name(f"{folder.name}.{secrets.token_hex(4)}.gone")
         folder.rename(gone)
         shutil.rmtree(gone)
-    finally:
-        os.close(fd)

@@ -13,6 +13,7 @@ from codeagent.core.changes import Change
 from codeagent.core.checkpoints import FileChange, Node
 from codeagent.core.dataclass import dataclass
 from codeagent.core.errors import CheckpointError, CodeagentError
+from codeagent.core.sanitize import first_few
 from codeagent.disk.opens import create_file
 from codeagent.workspace.ignore import folders_of
 from codeagent.workspace.snapshots.coverage import Coverage, decode
@@ -130,7 +131,8 @@ def _planned(reader: ObjectReader, landing: FileWriter, wanted: Wanted) -> tuple
             conflicts.append(step.path)
     if conflicts:
         raise CheckpointError(
-            f"{_named(conflicts)} changed since the last snapshot; nothing was changed: look at it, then try again"
+            f"{first_few(conflicts, _MOST_NAMED)} changed since the last snapshot; nothing was changed: "
+            "look at it, then try again"
         )
     _check_room(landing, steps)
     return tuple(sorted(steps, key=lambda step: step.path))
@@ -232,7 +234,7 @@ def _recovered(how: str, when: str, steps: int, kept: Sequence[str]) -> str:
     files = steps - len(kept)
     were = "1 file is as it was" if files == 1 else f"{files} files are as they were"
     rest = (
-        f"; {_named(kept)} changed since and {'was' if len(kept) == 1 else 'were'} kept"
+        f"; {first_few(kept, _MOST_NAMED)} changed since and {'was' if len(kept) == 1 else 'were'} kept"
         if kept
         else ""
     )
@@ -269,11 +271,6 @@ def _check_room(landing: FileWriter, steps: Sequence[StoredChange]) -> None:
                 f"{step.path} was not a folder then, and {extra}, which no snapshot holds, is in it; "
                 "nothing was changed: move it away, then try again"
             )
-
-
-def _named(paths: Sequence[str]) -> str:
-    more = len(paths) - _MOST_NAMED
-    return ", ".join(paths[:_MOST_NAMED]) + (f" and {more} more" if more > 0 else "")
 
 
 def _reason(error: CodeagentError | OSError) -> str:
