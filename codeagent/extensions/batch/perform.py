@@ -7,8 +7,9 @@ import time
 from collections.abc import Callable, Mapping
 from contextlib import suppress
 from dataclasses import replace
+from functools import partial
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Literal
+from typing import TYPE_CHECKING, Any, Literal, TypeVar
 
 from codeagent.config.local_environment import LocalEnvironment
 from codeagent.config.sessions import Task
@@ -48,6 +49,7 @@ _PAUSES = (1.0, 5.0, 15.0)
 """Seconds before a task is continued whose sandbox could not be had."""
 _LONGEST_END = 120.0
 """Seconds that the process of a killed batch may take to end its work on the same task."""
+Done = TypeVar("Done")
 Tell = Callable[[Mapping[str, Any]], None]
 """Takes what changed of a task at work, such as its turn."""
 
@@ -72,6 +74,17 @@ async def perform(
         return await _performed(task, folder, _Work(task, folder, place, app, tell), began)
 
 
+async def _to_its_end(work: Callable[[], Done]) -> Done:
+    """Run what changes a task's folder in a thread. A cancellation waits for its end: until then the
+    task's lock is held."""
+    thread = asyncio.ensure_future(asyncio.to_thread(work))
+    try:
+        return await asyncio.shield(thread)
+    except asyncio.CancelledError:
+        await asyncio.wait((thread,))
+        raise
+
+
 def needs_engine(task: BatchTask, place: Place) -> bool:
     """Whether the commands of a task run in a container."""
     sandbox: Mapping[str, Any] = task.settings_over(place.settings).get("sandbox", {})
@@ -93,7 +106,7 @@ async def _performed(
     task: BatchTask, folder: TaskFolder, work: "_Work", began: float
 ) -> TaskRecord:
     if (ended := folder.record()) is not None:  # the process was killed while it removed the copy
-        await asyncio.to_thread(discard, folder.copy)
+        await _to_its_end(partial(discard, folder.copy))
         return ended
     folder.describe(task)
     attempt = folder.attempt() or Attempt(1, "")
@@ -116,7 +129,7 @@ async def _performed(
     record = replace(record, seconds=round(time.monotonic() - began, 3), ended=time.time())
     if record.reason != "interrupted":
         folder.finish(record)
-        await asyncio.to_thread(discard, folder.copy)
+        await _to_its_end(partial(discard, folder.copy))
     return record
 
 
@@ -144,7 +157,7 @@ class _Work:
         self._tell({"state": "copying"})
         if not self._mirror.folder.exists():
             await self._mirror.update(self._task.repository)
-        return await asyncio.to_thread(self._copied, attempt)
+        return await _to_its_end(partial(self._copied, attempt))
 
     def _copied(self, attempt: Attempt) -> Attempt:
         discard(self._folder.copy)
@@ -178,7 +191,7 @@ class _Work:
         )
         attempt = replace(attempt, session=reader.session)
         left_out, changed = await self.patched(attempt)
-        await asyncio.to_thread(self._keep)
+        await _to_its_end(self._keep)
         record = self.record(attempt, verdict=reader.verdict, error=left_out)
         return replace(record, changed=changed)
 
@@ -193,7 +206,7 @@ class _Work:
             with to.open("rb") as lines:
                 return left_out, changed_lines(lines)
 
-        return await asyncio.to_thread(made)
+        return await _to_its_end(made)
 
     def _progress(self, session: str) -> tuple[_Progress, float]:
         """Return how far a session is that a killed process left, and the US dollars that it has

@@ -1,6 +1,7 @@
 """Work on one task: what its session may cost, and when it is tried again."""
 
 import asyncio
+import threading
 from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
@@ -85,3 +86,25 @@ async def test_what_has_a_record_is_not_judged_again_in_what_is_left_of_its_copy
     record = await worked(app := App(CodeagentError("it was begun")), folder, {})
     assert (record, app.asked, folder.copy.exists()) == (RECORD, [], False)
     assert given_up(BatchTask(repository="a", prompt="b"), folder, PLACE, "died") == RECORD
+
+
+async def test_the_lock_of_a_task_is_held_until_its_copying_has_ended(
+    folder: TaskFolder, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    begun, may_end = asyncio.Event(), threading.Event()
+    loop = asyncio.get_running_loop()
+
+    def slow(path: Path) -> None:
+        loop.call_soon_threadsafe(begun.set)
+        may_end.wait()
+
+    monkeypatch.setattr(module, "discard", slow)
+    folder.finish(RECORD)
+    working = asyncio.ensure_future(worked(App(CodeagentError("")), folder, {}))
+    await begun.wait()
+    working.cancel()
+    done, _ = await asyncio.wait((working,), timeout=0.2)
+    assert not done
+    may_end.set()
+    with pytest.raises(asyncio.CancelledError):
+        await working
