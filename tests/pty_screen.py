@@ -45,6 +45,10 @@ _PRIVATE = re.compile(rb"\x1b\[[<>=][0-9;:]*[ -/]*[@-~]")
 _MODE = re.compile(rb"\x1b\[\?([0-9;]+)([hl])")
 _KITTY = re.compile(rb"\x1b\[([<>])[0-9]*u")
 _INCOMPLETE = re.compile(rb"\x1b(\[[0-?]*[ -/]*)?\Z")
+# A frame of which half was read is not shown: a predicate would see a card without its lower edge.
+_FRAMES_ASKED = b"\x1b[?2026$p"
+_FRAMES_KNOWN = b"\x1b[?2026;2$y"
+_FRAME_BEGINS, _FRAME_ENDS = b"\x1b[?2026h", b"\x1b[?2026l"
 _LAST = b"\0"
 """Written behind what a program wrote; pyte ignores it."""
 _MUST_BE_OFF = (1000, 1002, 1003, 1004, 1006, 1015, 1016, 1049, 2004, 2026, 2048)
@@ -286,12 +290,17 @@ class PtyScreen:
                 if self._emulate:
                     self._feed(data)
                 self._heard.notify_all()
+            if self._emulate and _FRAMES_ASKED in data:
+                self.write(_FRAMES_KNOWN)
 
     def _feed(self, data: bytes) -> None:
         data = self._rest + data
         cut = _INCOMPLETE.search(data)
-        self._rest = data[cut.start() :] if cut else b""
-        self._stream.feed(_PRIVATE.sub(b"", data[: cut.start()] if cut else data))
+        end = cut.start() if cut else len(data)
+        if (begun := data.rfind(_FRAME_BEGINS)) > data.rfind(_FRAME_ENDS):
+            end = begun
+        self._rest = data[end:]
+        self._stream.feed(_PRIVATE.sub(b"", data[:end]))
 
 
 def _set_size(fd: int, size: tuple[int, int]) -> None:

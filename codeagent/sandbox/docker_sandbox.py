@@ -87,7 +87,7 @@ class DockerSandbox:
         self._looking: asyncio.Task[bool] | None = None
         self._closed = False
         self._watching: asyncio.Task[None] | None = None
-        self._untrimmed = Room(*self._written)
+        self._untrimmed = Room(*self.spec.written)
         """Since the package cache was last trimmed."""
         self._trimming: asyncio.Task[None] | None = None
 
@@ -138,12 +138,12 @@ class DockerSandbox:
             return await self._run(command, on_output)
         self._unswept = self._unswept or not self._resources.shut
         try:
-            result = await within_disk(self._run(command, on_output), *self._written)
+            result = await within_disk(self._run(command, on_output), *self.spec.written)
         finally:
             self._look_soon()
             self._trim_soon(command)
         if result.left_running and self._watching is None:
-            self._watching = asyncio.create_task(self._watch_what_is_left(Room(*self._written)))
+            self._watching = asyncio.create_task(self._watch_what_is_left(Room(*self.spec.written)))
         return result
 
     async def finish_landings(self) -> tuple[str, ...]:
@@ -167,9 +167,7 @@ class DockerSandbox:
         if self._trials is None:
             from codeagent.sandbox.trials import Trials  # not before the first trial
 
-            self._trials = Trials(
-                self.spec, self._resources, self._make, self._default, self._written
-            )
+            self._trials = Trials(self.spec, self._resources, self._make, self._default)
         return self._trials
 
     async def start_program(self, program: StdioProgram) -> RunningProgram:
@@ -254,12 +252,6 @@ class DockerSandbox:
         self._closed = True
         self._resources.close()
 
-    @property
-    def _written(self) -> tuple[Path, ...]:
-        """The folders that commands may fill."""
-        cache = self.spec.packages
-        return (self.spec.root,) if cache is None else (self.spec.root, cache.folder.parent)
-
     def _trim_soon(self, command: Command) -> None:
         """Trim the package cache, beside what comes next: after a command that could install, or
         that wrote much."""
@@ -276,7 +268,7 @@ class DockerSandbox:
 
     async def _trim(self, cache: PackageCache, most: int) -> None:
         await in_thread(partial(cache.trim, most))
-        self._untrimmed = Room(*self._written)
+        self._untrimmed = Room(*self.spec.written)
 
     def _look_soon(self) -> None:
         """Look now, in parallel with what comes next: a repository that the user makes later must

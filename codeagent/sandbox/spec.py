@@ -101,6 +101,11 @@ class SandboxSpec:
     network access."""
 
     @property
+    def written(self) -> tuple[Path, ...]:
+        """The folders that commands may fill."""
+        return (self.root,) if self.packages is None else (self.root, self.packages.folder.parent)
+
+    @property
     def view(self) -> View | None:
         return self.access if isinstance(self.access, View) else None
 

@@ -6,7 +6,6 @@ from collections.abc import Callable, Collection, Sequence
 from contextlib import suppress
 from dataclasses import replace
 from functools import partial
-from pathlib import Path
 from typing import TypeVar
 
 from codeagent.changes.layer_landing import plan
@@ -112,15 +111,13 @@ class Trials:
         resources: SessionResources,
         make: Callable[[SandboxSpec], SessionContainer],
         session: SessionContainer,
-        written: Sequence[Path],
     ) -> None:
-        """`session`: the container whose loopback and scratch a view shares; `written`: the folders
-        that commands may fill."""
+        """`session`: the container whose loopback and scratch a view shares."""
         self._spec = spec
         self._resources = resources
         self._make = make
         self._session = session
-        self._written = (spec.state_dir, *written)
+        self._written = (spec.state_dir, *spec.written)
         self._next: asyncio.Task[_Prepared] | None = None
         self._taking = asyncio.Lock()
         """Held while a command waits for its container: no two commands get the same one."""
@@ -149,7 +146,7 @@ class Trials:
         layers = prepared.container.layers
         self._used.append(prepared)
         try:
-            began_ns = layers[-1].now() if layers else 0
+            began_ns = await in_thread(layers[-1].now) if layers else 0
             result = await within_disk(prepared.container.run(command, on_output), *self._written)
         except BaseException:
             await run_to_end(self._drop(prepared))

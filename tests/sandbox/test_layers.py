@@ -122,10 +122,11 @@ def as_somebody() -> Iterator[None]:
 
 
 @pytest.mark.docker
-@pytest.mark.skipif(os.geteuid() != 0, reason="only root can make what belongs to another user")
 async def test_what_the_engine_leaves_of_a_view_is_removed_by_it_for_a_user_who_is_not_root(
     tmp_path: Path,
 ) -> None:
+    if os.geteuid() != 0:
+        pytest.skip("only root can make what belongs to another user")
     with tempfile.TemporaryDirectory(dir="/dev/shm") as folder:  # where everybody may enter
         state = Path(folder)
         layers = [Layer(state / "sandbox" / "layers" / f"{number:016x}") for number in range(3)]

@@ -276,12 +276,15 @@ LOOKS = {
     "find and xargs": "find . -name '*.py' -print0 | xargs -0 grep -l hello | grep -q hello.py",
     "search": "if command -v rg > /dev/null; then rg -q hello; else grep -rq hello .; fi",
     "archives": "tar czf /tmp/a.tgz hello.py && tar xzf /tmp/a.tgz -C /tmp && grep -q def /tmp/hello.py",
-    "a FIFO": "mkfifo /tmp/fifo && (echo x > /tmp/fifo &) && grep -q x /tmp/fifo",
+    "a FIFO": "rm -f /tmp/fifo; mkfifo /tmp/fifo && (echo x > /tmp/fifo &) && grep -q x /tmp/fifo",
     "a server on loopback": (
         f'{PYTHON} -c \'import socket; s = socket.create_server(("127.0.0.1", 0));'
         " c = socket.create_connection(s.getsockname()); print(c)'"
     ),
-    "a unix socket": f"{PYTHON} -c 'import socket; s = socket.socket(socket.AF_UNIX); s.bind(\"/tmp/sock\")'",
+    "a unix socket": (
+        f"rm -f /tmp/sock; {PYTHON} -c 'import socket; s = socket.socket(socket.AF_UNIX);"
+        ' s.bind("/tmp/sock")\''
+    ),
     "ending its own processes": "sleep 100 & kill $! && ! wait $!",
     "the current user": '[ "$(id -un)" = agent ] && [ "$HOME" = ~ ] && [ -w ~ ]',
     "sort, uniq and wc": "[ $(printf 'b\\na\\nb\\n' | sort | uniq | wc -l) = 2 ]",
@@ -325,6 +328,7 @@ WORKS = LOOKS | {
 async def test_ordinary_work_goes_on(
     box: DockerSandbox, ground: Ground, mode: str, tried: Callable[[int], None]
 ) -> None:
+    """A view has the `/tmp` that earlier commands of the session have used."""
     make_wheel(ground.root / "wheels")
     works = LOOKS if mode == "read only" else WORKS
     works = {name: work for name, work in works.items() if FACTOR or name not in SLOW}

@@ -27,6 +27,7 @@ from codeagent.core.policy import Answer as Word
 from codeagent.core.policy import Decision, Mode
 from codeagent.core.recipes import Recipe, RecipeStep
 from codeagent.core.runtime import AgentHandle, Session
+from codeagent.core.sandbox import CHECK
 from codeagent.extensions.mcp.config import ServerConfig, ServerStatus
 from codeagent.extensions.mcp.program import AgreedProgram
 from codeagent.extensions.mcp.servers import McpServers
@@ -116,12 +117,12 @@ class Talk:
             await self._news.wait()
 
     def files(self) -> set[str]:
-        """What is there besides what the test put there."""
+        """What is there besides what the test and the sandbox's self-test put there."""
         found = {
             str(path.relative_to(self.root)) for path in self.root.rglob("*") if path.is_file()
         }
         ours = {"hello.py", "test_hello.py", "server.py"}
-        return {path for path in found if not path.startswith((".git/", "pid-"))} - ours
+        return {path for path in found if not path.startswith((".git/", "pid-", CHECK))} - ours
 
 
 @asynccontextmanager
