@@ -181,25 +181,26 @@ def test_an_editor_on_path_and_one_by_its_full_path_are_run(repo: Path, tmp_path
     assert editor_command({"EDITOR": "sed"}, repo)[0].endswith("/sed")
 
 
+@pytest.mark.parametrize(("browser", "words"), [("{own}/browser --new %s &", "--new\n"), ("", "")])
 def test_a_browser_is_not_taken_from_the_repository_but_from_the_machine(
-    repo: Path, tmp_path: Path
+    browser: str, words: str, repo: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    own = put(
-        tmp_path,
-        "own/browser",
-        f'#!/bin/sh\nprintf "%s\\n" "$PWD" "$@" > {tmp_path}/opened.part\n'
-        f"mv {tmp_path}/opened.part {tmp_path}/opened\n",
-    )
-    own.chmod(0o755)
-    hostile = os.pathsep.join(["./xdg-open", "bin/xdg-open %s", "notify-send"])
-    environment = os.environ | {"BROWSER": f"{hostile}{os.pathsep}{own} --new %s &"}
-    assert open_in_browser("https://it/?a=1&b=$(id)", environment, repo)
+    for name in ("browser", "xdg-open", "open"):
+        own = put(
+            tmp_path,
+            f"own/{name}",
+            f'#!/bin/sh\nprintf "%s\\n" "$PWD" "$BROWSER" "$@" > {tmp_path}/opened.part\n'
+            f"mv {tmp_path}/opened.part {tmp_path}/opened\n",
+        )
+        own.chmod(0o755)
+    monkeypatch.setenv("PATH", f"{own.parent}{os.pathsep}{os.environ['PATH']}")
+    hostile = ["./xdg-open", "bin/xdg-open %s", "notify-send"]
+    said = os.pathsep.join([*hostile, browser.format(own=own.parent)])
+    assert open_in_browser("https://it/?a=1&b=$(id)", os.environ | {"BROWSER": said}, repo)
     while not (tmp_path / "opened").exists():
         pass
-    assert (tmp_path / "opened").read_text() == "/\n--new\nhttps://it/?a=1&b=$(id)\n"
-    assert not open_in_browser("https://it", {"BROWSER": hostile}, repo) or find_program(
-        "xdg-open", repo
-    )
+    opened = (tmp_path / "opened").read_text()
+    assert opened == f"/\n\n{words}https://it/?a=1&b=$(id)\n"
 
 
 def test_a_credential_helper_is_not_taken_from_the_repository_but_from_the_machine(

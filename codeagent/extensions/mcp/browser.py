@@ -19,6 +19,8 @@ from codeagent.core.programs import find_program
 def open_in_browser(url: str, environment: Mapping[str, str], workspace: Path) -> bool:
     """Start the first browser that is found, and do not wait for it; False if there is none. Raises
     OSError."""
+    # `xdg-open` would run what is passed over here, itself among it without end.
+    without = {name: value for name, value in environment.items() if name != "BROWSER"}
     for words in _candidates(environment):
         name, *arguments = words
         if "/" in name and not name.startswith("/"):
@@ -31,7 +33,7 @@ def open_in_browser(url: str, environment: Mapping[str, str], workspace: Path) -
             BROWSER,
             [program, *given] if "%s" in " ".join(arguments) else [program, *given, url],
             folder=NOWHERE,
-            environment=environment,
+            environment=without,
             stdin=subprocess.DEVNULL,
             stdout=subprocess.DEVNULL,
             stderr=subprocess.DEVNULL,
