@@ -37,10 +37,11 @@ class Nodes:
     def __init__(self, folder: Path) -> None:
         self.folder = folder
         self.logs = Path(f"/tmp/ray-{os.getpid()}-{time.time_ns()}")  # a path of a socket is short
-        self._cluster = ray_cluster.Cluster(
-            initialize_head=True, head_node_args=NODE | {"num_cpus": 0, "temp_dir": str(self.logs)}
-        )
+        self._cluster = ray_cluster.Cluster()
         self._added: list[Any] = []
+
+    def begin(self) -> None:
+        self._started(**NODE | {"num_cpus": 0, "temp_dir": str(self.logs)})
 
     @property
     def address(self) -> str:
@@ -52,10 +53,13 @@ class Nodes:
         (own / "tmp").mkdir(parents=True)
         own_variables = {"XDG_STATE_HOME": str(own), "TMPDIR": str(own / "tmp")}
         node = NODE | {"resources": {"engine": 2}, "env_vars": own_variables | variables}
-        for _ in range(3):  # Ray has 30 seconds for a start, which a busy machine may exceed
+        self._added.append(self._started(**node))
+
+    def _started(self, **given: Any) -> Any:
+        """Try three times: Ray gives a node 30 seconds, which a busy machine may exceed."""
+        for _ in range(3):
             with suppress(Exception):
-                self._added.append(self._cluster.add_node(**node))
-                return
+                return self._cluster.add_node(**given)
         pytest.fail("no node starts")
 
     def lose(self, *, in_order: bool) -> None:
@@ -64,6 +68,10 @@ class Nodes:
 
     def close(self) -> None:
         self._cluster.shutdown()
+        for pid, line in processes():
+            if os.fsencode(self.logs) in line:  # of a node that did not start
+                with suppress(ProcessLookupError):
+                    os.kill(pid, signal.SIGKILL)
         subprocess.run(["rm", "-rf", self.logs], check=True)
 
 
@@ -78,8 +86,11 @@ def nodes(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Nodes]:
     monkeypatch.setenv("RAY_TMPDIR", str(tmp_path))  # the address of the cluster is written there
     (tmp_path / "ray").mkdir()
     nodes = Nodes(tmp_path)
-    yield nodes
-    nodes.close()
+    try:
+        nodes.begin()
+        yield nodes
+    finally:
+        nodes.close()
 
 
 def words(nodes: Nodes, *more: str) -> tuple[str, ...]:

@@ -214,7 +214,7 @@ def test_while_the_engine_is_away_no_task_begins_and_none_is_lost(
 
     now(door.open)
     environment = batch.product.environment | {"DOCKER_HOST": f"unix://{door.path}"}
-    words = (*batch.words, "--sandbox", "docker", "--slots", "3")
+    words = (*batch.words, "--sandbox", "docker", "--slots", "4")
     process = batch.product.start(*words, env=environment)
     shut = 0
     for point in points(dice, number, up_to(1, 55)):
