@@ -193,7 +193,8 @@ class _Work:
         if budget := settings.get("limits", {}).get("budget"):  # it is one of each run
             settings["limits"] = settings["limits"] | {"budget": max(budget - spent, 1e-6)}
         reader = _Reader(self._task, self._folder, attempt, self._tell)
-        reader.ended, reader.passed = progress == "ended", passed
+        reader.ended = progress == "ended"
+        reader.passed = passed
         await self._app.work(
             Task(
                 _GO_ON if progress == "begun" else self._task.prompt,
