@@ -7,6 +7,7 @@ import random
 import signal
 import subprocess
 import time
+from collections import Counter
 from collections.abc import Callable, Iterator
 from contextlib import suppress
 from pathlib import Path
@@ -14,16 +15,19 @@ from typing import Any
 
 import pytest
 
-from tests.e2e.product import Product, bash, calls, of, running, say
-from tests.e2e.test_batch import Batch, states
-from tests.effort import chance as chance_of
-from tests.effort import times
+from codeagent.extensions.batch.processes import WorkerDied
+from codeagent.extensions.batch.results import TaskFolder
+from codeagent.extensions.batch.tasks import BatchTask
+from tests.e2e.product import Product, bash, calls, running, say
+from tests.e2e.test_batch import Batch
+from tests.effort import chance, part, up_to
+from tests.faults.test_batch_kills import comes_to, ended, fill, points, start, what_broke
+from tests.faults.test_batch_kills import killed as kill
 from tests.servers import Turn, openai_server
 
 ray_cluster = pytest.importorskip("ray.cluster_utils", reason="Ray is not installed")
 NODE = {"num_cpus": 2, "object_store_memory": 80 << 20, "include_dashboard": False}
 KEY = "sk-that-only-the-nodes-know"
-TASKS = times(5)
 
 
 class Nodes:
@@ -33,10 +37,11 @@ class Nodes:
     def __init__(self, folder: Path) -> None:
         self.folder = folder
         self.logs = Path(f"/tmp/ray-{os.getpid()}-{time.time_ns()}")  # a path of a socket is short
-        self._cluster = ray_cluster.Cluster(
-            initialize_head=True, head_node_args=NODE | {"num_cpus": 0, "temp_dir": str(self.logs)}
-        )
+        self._cluster = ray_cluster.Cluster()
         self._added: list[Any] = []
+
+    def begin(self) -> None:
+        self._started(**NODE | {"num_cpus": 0, "temp_dir": str(self.logs)})
 
     @property
     def address(self) -> str:
@@ -44,16 +49,29 @@ class Nodes:
         return address
 
     def add(self, **variables: str) -> None:
-        own = {"XDG_STATE_HOME": str(self.folder / f"node-{len(self._added)}")}
-        node = NODE | {"resources": {"engine": 2}, "env_vars": own | variables}
-        self._added.append(self._cluster.add_node(**node))
+        own = self.folder / f"node-{len(list(self.folder.glob('node-*')))}"
+        (own / "tmp").mkdir(parents=True)
+        own_variables = {"XDG_STATE_HOME": str(own), "TMPDIR": str(own / "tmp")}
+        node = NODE | {"resources": {"engine": 2}, "env_vars": own_variables | variables}
+        self._added.append(self._started(**node))
 
-    def lose(self) -> None:
-        """Kill the newest node."""
-        self._cluster.remove_node(self._added.pop(), allow_graceful=False)
+    def _started(self, **given: Any) -> Any:
+        """Try three times: Ray gives a node 30 seconds, which a busy machine may exceed."""
+        for _ in range(3):
+            with suppress(Exception):
+                return self._cluster.add_node(**given)
+        pytest.fail("no node starts")
+
+    def lose(self, *, in_order: bool) -> None:
+        """Kill the newest node, or stop it as `ray stop` does."""
+        self._cluster.remove_node(self._added.pop(), allow_graceful=in_order)
 
     def close(self) -> None:
         self._cluster.shutdown()
+        for pid, line in processes():
+            if os.fsencode(self.logs) in line:  # of a node that did not start
+                with suppress(ProcessLookupError):
+                    os.kill(pid, signal.SIGKILL)
         subprocess.run(["rm", "-rf", self.logs], check=True)
 
 
@@ -64,10 +82,15 @@ def batch(product: Product) -> Batch:
 
 @pytest.fixture
 def nodes(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Nodes]:
-    monkeypatch.setenv("RAY_raylet_start_wait_time_s", "100")
+    monkeypatch.setenv("RAY_prestart_worker_first_driver", "0")  # a node starts sooner
+    monkeypatch.setenv("RAY_TMPDIR", str(tmp_path))  # the address of the cluster is written there
+    (tmp_path / "ray").mkdir()
     nodes = Nodes(tmp_path)
-    yield nodes
-    nodes.close()
+    try:
+        nodes.begin()
+        yield nodes
+    finally:
+        nodes.close()
 
 
 def words(nodes: Nodes, *more: str) -> tuple[str, ...]:
@@ -197,52 +220,80 @@ def test_an_interrupted_batch_ends_in_order_on_the_nodes(batch: Batch, nodes: No
     assert '"run.finished"' in log.read_text()
 
 
+async def test_a_task_that_is_stopped_before_it_is_handed_to_the_cluster_does_not_begin() -> None:
+    from codeagent.extensions.batch.ray_workers import RayWorker  # needs Ray
+
+    worker = RayWorker(lambda task, folder: pytest.fail("it began"))
+    worker.stop()
+    task = BatchTask(repository="/there", prompt="go")
+    with pytest.raises(WorkerDied):
+        await worker.run(task, TaskFolder(Path("/nowhere")), lambda told: None)
+
+
+async def test_a_request_is_asked_again_whatever_is_lost_of_the_limiter() -> None:
+    from ray.exceptions import ObjectLostError, RayActorError
+
+    from codeagent.extensions.batch.ray_workers import _LimiterThere  # needs Ray
+
+    lost = [RayActorError(), ObjectLostError("", "", "")]
+
+    class Actor:
+        @property
+        def begin(self) -> "Actor":
+            return self
+
+        async def remote(self, model: str, tokens: int) -> float:
+            if lost:
+                raise lost.pop()
+            return 5.0
+
+    assert await _LimiterThere(Actor()).begin("m", 1) == 5.0
+
+
+KINDS = (*("worker", "node", "limiter", "task") * 3, "driver")
+
+
 @pytest.mark.soak(row="kills of a cluster")
+@pytest.mark.parametrize(
+    "sandbox", part(["off", pytest.param("docker", marks=pytest.mark.docker)], 1)
+)
 def test_nothing_that_is_killed_loses_a_task_or_has_one_done_twice(
-    batch: Batch, nodes: Nodes, tried: Callable[[int], None]
+    sandbox: str, batch: Batch, nodes: Nodes, tried: Callable[[int], None]
 ) -> None:
-    chance = chance_of("kills of a cluster")
+    dice = chance(f"kills of a cluster {sandbox}")
     nodes.add()
     nodes.add()
-    batch.write(*(batch.task(number, check="grep -q more a.txt") for number in range(TASKS)))
-    process = batch.product.start(*batch.words, *words(nodes))
-    killed = 0
-    deadline = time.monotonic() + 60 + 20 * TASKS
-    while killed < TASKS or process.poll() is None:
-        assert time.monotonic() < deadline, (killed, len(batch.records))
-        if process.poll() is not None:
-            if len(batch.records) == TASKS:
-                break
-            process = batch.product.start(*batch.words, *words(nodes))
-        time.sleep(chance.uniform(0.1, 2))
-        if killed == TASKS:
-            continue
-        killed += 1
-        match chance.choice(("node", "driver", "limiter", "task", "worker")):
+    (slow := nodes.folder / "slow").touch()  # until all has been killed; no container sees it
+    waits = f"for _ in 1 2 3 4; do test ! -e {slow} || sleep 1; done"
+    fill(batch, number := up_to(3, 200 if sandbox == "off" else 20), waits=waits)
+    more = ("--ray", nodes.address, "--sandbox", sandbox)
+    process = start(batch, *more, slots=4)
+    killed: Counter[str] = Counter()
+    for turn, point in enumerate(points(dice, number, up_to(2, 50 if sandbox == "off" else 15))):
+        if not comes_to(batch, process, point):
+            break
+        time.sleep(dice.uniform(0, 1.5))
+        match kind := KINDS[turn % len(KINDS)]:
             case "node":
-                nodes.lose()
+                nodes.lose(in_order=dice.random() < 0.5)
                 nodes.add()
+                killed[kind] += 1
             case "driver":
-                process.kill()
-                process.communicate(timeout=60)
+                kill(process)
+                process = start(batch, *more, slots=4)
+                killed[kind] += 1
             case "limiter":
-                kill_one(chance, b"ray::_SharedLimiter", str(nodes.folder))
+                killed[kind] += kill_one(dice, b"ray::_SharedLimiter", str(nodes.folder))
             case "task":
-                kill_one(chance, b"ray::begin", str(nodes.folder))
+                killed[kind] += kill_one(dice, b"ray::begin", str(nodes.folder))
             case "worker":
-                kill_one(chance, b"batch\0work", str(nodes.folder))
-    tried(killed)
-    process.communicate(timeout=100)
-    if len(batch.records) < TASKS:
-        batch.run(*words(nodes))
-    records = batch.records
-    assert len({each["key"] for each in records}) == len(records) == TASKS
-    assert set(states(batch).values()) == {"passed"}, states(batch)
-    assert all(batch.patch(each).count("+more") >= 1 for each in records)
-    ends = [end for each in records for end in of(batch.log(each), "run.finished")]
-    assert sum(end["reason"] == "done" for end in ends) == TASKS
-    assert not list(batch.results.glob("*/copy"))
+                killed[kind] += kill_one(dice, b"batch\0work", str(nodes.folder))
+    slow.unlink()
+    ended(process)
+    tried(killed.total())
+    assert [*what_broke(batch, number)] == [], killed
     batch.until(lambda: not list(of_folder(b"batch\0work", str(nodes.folder))))
+    assert [*nodes.folder.glob("node-*/tmp/codeagent*")] == []
 
 
 def of_folder(name: bytes, folder: str) -> Iterator[int]:
@@ -253,7 +304,13 @@ def of_folder(name: bytes, folder: str) -> Iterator[int]:
                 yield pid
 
 
-def kill_one(chance: random.Random, name: bytes, folder: str) -> None:
-    if found := sorted(of_folder(name, folder)):
+def kill_one(dice: random.Random, name: bytes, folder: str) -> bool:
+    """Kill one of these as soon as there is one; False if there is none for long."""
+    deadline = time.monotonic() + 60
+    while time.monotonic() < deadline:
         with suppress(ProcessLookupError):
-            os.kill(chance.choice(found), signal.SIGKILL)
+            if found := sorted(of_folder(name, folder)):
+                os.kill(dice.choice(found), signal.SIGKILL)
+                return True
+        time.sleep(0.05)
+    return False

@@ -16,7 +16,7 @@ from threading import Thread
 
 import pytest
 
-from codeagent.sandbox.engine import Engine, reap
+from codeagent.sandbox.engine import Engine
 from codeagent.sandbox.engine_socket import engine_socket
 from tests.e2e.product import Product, bash, calls, of, say
 from tests.e2e.test_batch import Batch, workers
@@ -24,6 +24,8 @@ from tests.effort import chance, up_to
 from tests.faults.test_sandbox_lost import SOCKET, Door
 from tests.warm import WarmProcess
 
+KNOWN = re.compile(r"(one|two|results|state|config|node-\d+)(/|$)|tasks\.jsonl|script-\d+\.json")
+"""What belongs into a test's own folder, which is that for temporary files too."""
 DIED = "its process died 3 times"
 """The one way in which a task may fail here: a process that is killed may be its own each time."""
 
@@ -36,19 +38,45 @@ def batch(tmp_path: Path) -> Batch:
     return Batch(product)
 
 
-def fill(batch: Batch, number: int, *, check: str = "grep -q mine a.txt") -> None:
+def fill(batch: Batch, number: int, *, waits: str = "sleep 0.1") -> None:
     """Write tasks that share one script: each says which one it is."""
-    model = batch.product.script(calls(bash("sleep 0.1; echo mine >> a.txt")), say("done"))
+    model = batch.product.script(calls(bash(f"{waits}; echo mine >> a.txt")), say("done"))
+    check = "grep -q mine a.txt"
     batch.write(*(batch.task(each, check=check) | {"model": model} for each in range(number)))
 
 
-def start(batch: Batch, sandbox: str, slots: int = 4) -> WarmProcess:
-    return batch.product.start(*batch.words, "--sandbox", sandbox, "--slots", str(slots))
+def start(batch: Batch, *more: str, slots: int = 4) -> WarmProcess:
+    return batch.product.start(*batch.words, "--slots", str(slots), *more)
 
 
-def ended(process: WarmProcess) -> int:
-    process.communicate(timeout=600)
-    return process.returncode
+def ended(process: WarmProcess) -> None:
+    """Wait for the end of a batch, which did all that it could."""
+    _, said = process.communicate(timeout=600)
+    assert process.returncode in (0, 1), said
+    assert " passed, " in said, said
+
+
+def killed(process: WarmProcess) -> None:
+    process.kill()
+    process.communicate(timeout=60)
+
+
+def points(dice: random.Random, number: int, kills: int) -> list[int]:
+    """After how many ends of tasks something is killed: spread over the batch, however fast it
+    is."""
+    return sorted(dice.randrange(max(1, number - 4)) for _ in range(kills))
+
+
+def comes_to(batch: Batch, process: WarmProcess, point: int) -> bool:
+    """Wait until so many tasks have ended; False if the batch has ended as well."""
+    records = batch.results / "results.jsonl"
+    deadline = time.monotonic() + 300
+    while process.poll() is None:
+        if records.exists() and records.read_bytes().count(b"\n") >= point:
+            return True
+        assert time.monotonic() < deadline, "nothing happens"
+        time.sleep(0.02)
+    return False
 
 
 def what_broke(batch: Batch, number: int) -> Iterator[str]:
@@ -60,6 +88,8 @@ def what_broke(batch: Batch, number: int) -> Iterator[str]:
     if twice := [key for key, times in often.items() if times > 1]:
         yield f"these have two: {twice}"
     for record in records:
+        if json.loads((batch.results / record["key"] / "record.json").read_text()) != record:
+            yield f"its two records differ: {record['key']}"
         if DIED in record["error"]:
             continue
         if (record["state"], record["attempt"]) != ("passed", 1):
@@ -68,21 +98,28 @@ def what_broke(batch: Batch, number: int) -> Iterator[str]:
         ends = [end["reason"] for end in of(batch.log(record), "run.finished")]
         if ends.count("done") != 1 or set(ends) > {"done", "interrupted"}:
             yield f"it was done twice: {record['key']}: {ends}"
-        if "+mine" not in batch.patch(record):
+        if "+mine" not in batch.patch(record) or "a/a.txt" not in batch.patch(record):
             yield f"its patch is not there: {record['key']}"
-        if json.loads((batch.results / record["key"] / "record.json").read_text()) != record:
-            yield f"its two records differ: {record['key']}"
-    for pattern in ("*/copy", "*/patch.git", "begun/*", "running.json", ".*.tmp", "*/.*.tmp"):
+    yield from what_is_left(batch)
+
+
+def what_is_left(batch: Batch) -> Iterator[str]:
+    """What is still there of processes, mounts, containers, copies and temporary files."""
+    yield from left_running(home := batch.product.home)
+    for pattern in ("*/copy", "*/patch.git", "begun/*", "running.json"):
         yield from (f"left: {path}" for path in batch.results.glob(pattern))
-    mirrors = batch.product.home.glob("state/codeagent/mirrors/*")
-    yield from (f"left: {path}" for path in mirrors if path.suffix not in (".git", ".lock"))
-    yield from left_running(batch.product.home)
+    for path in home.rglob("*"):
+        name = path.relative_to(home)
+        unfinished = path.name.endswith((".tmp", ".new")) or path.name.startswith("tmp")
+        locks_git = path.name.endswith(".lock") and ".git" in str(name.parent)
+        if unfinished or locks_git or not KNOWN.match(str(name)):
+            yield f"left: {name}"
 
 
 def left_running(home: Path) -> list[str]:
     """What is still there of the processes, mounts and containers below a folder after a while: what
     was killed is ended by others."""
-    deadline = time.monotonic() + 30
+    deadline = time.monotonic() + 60
     while (found := [*_left(home)]) and time.monotonic() < deadline:
         time.sleep(0.2)
     return found
@@ -100,52 +137,50 @@ def _left(home: Path) -> Iterator[str]:
     yield from (f"a mount: {line}" for line in mounts if str(home) in line)
     if Path(SOCKET).exists():
         with closing(Engine(engine_socket(None))) as engine:
-            reap(engine)
             said = json.dumps(engine.call("GET", "/containers/json", {"all": "1"}))
-            if re.search(re.escape(str(home)), said):
+            if str(home) in said:
                 yield "a container"
 
 
-def kill_driver(batch: Batch, sandbox: str, dice: random.Random, kills: int) -> int:
-    """Kill the batch itself, and begin again, so often or until it is done."""
-    killed, span = 0, 2.0
-    while killed < kills:
-        process = start(batch, sandbox)
-        time.sleep(dice.uniform(0, span))
-        if process.poll() is not None:
+def kill_driver(batch: Batch, sandbox: str, dice: random.Random, at: list[int]) -> int:
+    """Kill the batch itself at these points, and begin again each time."""
+    for number, point in enumerate(at):
+        process = start(batch, "--sandbox", sandbox)
+        if not comes_to(batch, process, point):
+            ended(process)
+            return number
+        time.sleep(dice.uniform(0, 2.5))  # from its start on, if the point was reached before
+        killed(process)
+    return len(at)
+
+
+def kill_workers(batch: Batch, sandbox: str, dice: random.Random, at: list[int]) -> int:
+    """Kill a process that works on a task at each of these points."""
+    number, process = 0, start(batch, "--sandbox", sandbox)
+    for point in at:
+        if not comes_to(batch, process, point):
             break
-        process.kill()
-        process.communicate(timeout=60)
-        killed += 1
-        span = min(span * 1.05, 5.0)
-    return killed
-
-
-def kill_workers(batch: Batch, sandbox: str, dice: random.Random, kills: int) -> int:
-    """Kill processes that work on tasks, so often or until the batch is done."""
-    killed, process = 0, start(batch, sandbox)
-    while process.poll() is None and killed < kills:
-        time.sleep(dice.uniform(0, 2.5))
-        with suppress(OSError):
+        time.sleep(dice.uniform(0, 1.0))
+        with suppress(OSError):  # it has just ended
             if found := workers(process.pid):
                 os.kill(dice.choice(found), signal.SIGKILL)
-                killed += 1
+                number += 1
     ended(process)
-    return killed
+    return number
+
+
+Kill = Callable[[Batch, str, random.Random, list[int]], int]
 
 
 @pytest.mark.soak(row="kills of batches")
 @pytest.mark.parametrize("kill", [kill_driver, kill_workers])
 def test_a_batch_whose_processes_are_killed_does_each_task_once(
-    batch: Batch,
-    kill: Callable[[Batch, str, random.Random, int], int],
-    tried: Callable[[int], None],
+    batch: Batch, kill: Kill, tried: Callable[[int], None]
 ) -> None:
     fill(batch, number := up_to(4, 100))
     dice = chance(kill.__name__)
-    killed = kill(batch, "off", dice, up_to(2, 50))
-    ended(start(batch, "off"))
-    tried(killed)
+    tried(kill(batch, "off", dice, points(dice, number, up_to(2, 60))))
+    ended(start(batch, "--sandbox", "off"))
     assert [*what_broke(batch, number)] == []
 
 
@@ -153,14 +188,12 @@ def test_a_batch_whose_processes_are_killed_does_each_task_once(
 @pytest.mark.soak(row="kills of batches")
 @pytest.mark.parametrize("kill", [kill_driver, kill_workers])
 def test_no_container_is_left_of_a_batch_whose_processes_are_killed(
-    batch: Batch,
-    kill: Callable[[Batch, str, random.Random, int], int],
-    tried: Callable[[int], None],
+    batch: Batch, kill: Kill, tried: Callable[[int], None]
 ) -> None:
     fill(batch, number := up_to(3, 24))
-    killed = kill(batch, "docker", chance(f"docker {kill.__name__}"), up_to(1, 12))
-    ended(start(batch, "docker"))
-    tried(killed)
+    dice = chance(f"docker {kill.__name__}")
+    tried(kill(batch, "docker", dice, points(dice, number, up_to(1, 15))))
+    ended(start(batch, "--sandbox", "docker"))
     assert [*what_broke(batch, number)] == []
 
 
@@ -169,7 +202,7 @@ def test_no_container_is_left_of_a_batch_whose_processes_are_killed(
 def test_while_the_engine_is_away_no_task_begins_and_none_is_lost(
     batch: Batch, tmp_path: Path, tried: Callable[[int], None]
 ) -> None:
-    fill(batch, number := up_to(3, 24))
+    fill(batch, number := up_to(3, 100))
     door, dice = Door(tmp_path / "e.sock"), chance("engine of a batch")
     loop = asyncio.new_event_loop()
     thread = Thread(target=loop.run_forever, daemon=True)
@@ -181,13 +214,15 @@ def test_while_the_engine_is_away_no_task_begins_and_none_is_lost(
 
     now(door.open)
     environment = batch.product.environment | {"DOCKER_HOST": f"unix://{door.path}"}
-    words = (*batch.words, "--sandbox", "docker", "--slots", "3")
+    words = (*batch.words, "--sandbox", "docker", "--slots", "4")
     process = batch.product.start(*words, env=environment)
     shut = 0
-    while process.poll() is None and shut < up_to(1, 50):
-        time.sleep(dice.uniform(1.0, 6.0))
+    for point in points(dice, number, up_to(1, 55)):
+        if not comes_to(batch, process, point):
+            break
+        time.sleep(dice.uniform(0, 1.0))
         now(door.shut)
-        time.sleep(dice.uniform(0, 3.0))
+        time.sleep(dice.uniform(0, 1.5))
         now(door.open)
         shut += 1
     ended(process)
@@ -199,7 +234,7 @@ def test_while_the_engine_is_away_no_task_begins_and_none_is_lost(
         assert record["state"] in ("passed", "failed", "denied") or record["error"], record
         if record["state"] == "passed":
             assert "+mine" in batch.patch(record)
-    assert left_running(batch.product.home) == []
+    assert [*what_is_left(batch)] == []
 
 
 async def _called(what: Callable[[], object]) -> None:

@@ -1,6 +1,7 @@
 """Copies of repositories: one mirror of each, and a working copy of its own for each task."""
 
 import asyncio
+import errno
 import os
 import signal
 import subprocess
@@ -17,7 +18,7 @@ from codeagent.core.errors import ConfigError
 from codeagent.core.host_programs import HostProgram, minimal, run_program, start_program
 from codeagent.core.programs import find_program
 from codeagent.core.sanitize import one_line
-from codeagent.disk.locks import open_lock_file, try_lock
+from codeagent.disk.locks import open_lock_file, try_lock, unlock
 from codeagent.disk.opens import closing_fd, open_folder
 from codeagent.disk.private import make_private_folder
 from codeagent.disk.repository import isolated_environment
@@ -51,10 +52,16 @@ async def alone(path: Path, seconds: float) -> AsyncIterator[int]:
     for so long."""
     make_private_folder(path.parent)
     with closing_fd(open_lock_file(path)) as fd:
-        async with asyncio.timeout(seconds):
-            while not try_lock(fd):  # noqa: ASYNC110  # a lock of another process tells nobody
-                await asyncio.sleep(0.05)
-        yield fd
+        try:
+            async with asyncio.timeout(seconds):
+                while not try_lock(fd):  # noqa: ASYNC110  # a lock of another process tells nobody
+                    await asyncio.sleep(0.05)
+        except TimeoutError:
+            raise TimeoutError(errno.ETIMEDOUT, "another process holds its lock") from None
+        try:
+            yield fd
+        finally:
+            unlock(fd)  # git may have left something running that has the file
 
 
 def discard(path: Path) -> None:
@@ -71,6 +78,8 @@ class Mirror:
     """A bare copy of a repository, with all its branches and tags."""
 
     folder: Path
+    held: tuple[int, ...] = ()
+    """Locks that git has too: it may outlive a process that is killed for a moment."""
 
     @classmethod
     def of(cls, repository: str, folder: Path) -> "Mirror":
@@ -87,7 +96,6 @@ class Mirror:
             raise ConfigError(f"the mirror of {repository}: {error.strerror or error}") from error
 
     async def _updated(self, repository: str, lock: int) -> None:
-        """Git has the lock too: it may outlive a process that is killed for a moment."""
         if not self.folder.exists():
             discard(new := self.folder.with_suffix(".new"))
             words = ["clone", "--quiet", "--mirror", "--no-local", "--", repository, str(new)]
@@ -97,13 +105,14 @@ class Mirror:
             finally:
                 discard(new)
             return
-        for left in (*self.folder.rglob("*.lock"), *self.folder.glob("objects/**/tmp_*")):
-            left.unlink(missing_ok=True)  # of a git that was killed
+        for pattern in ("**/*.lock", "packed-refs.new", "objects/**/tmp_*"):
+            for left in self.folder.glob(pattern):
+                left.unlink(missing_ok=True)  # of a git that was killed
         words = ["fetch", "--quiet", "--prune", "--no-auto-gc", "--", repository, "+refs/*:refs/*"]
         await _with_user(words, self.folder, lock)
         said = await _with_user(["ls-remote", "--", repository, "HEAD"], self.folder, lock)
         if head := said.decode().partition("\t")[0]:
-            await asyncio.to_thread(self._git, "update-ref", "--no-deref", "HEAD", head)
+            await _with_user(["update-ref", "--no-deref", "HEAD", head], self.folder, lock)
 
     def commit(self, name: str) -> str:
         """Return the full hash of what a commit, branch or tag names. Raises ConfigError."""
@@ -120,7 +129,7 @@ class Mirror:
         cloned = ("clone", "--quiet", "--no-hardlinks", "--no-checkout", ".", str(folder))
         self._git(*cloned)
         for words in (("remote", "remove", "origin"), ("checkout", "--quiet", "--detach", commit)):
-            _isolated(list(words), folder, {"GIT_DIR": str(folder / ".git")})
+            _isolated(words, folder, {"GIT_DIR": str(folder / ".git")}, held=self.held)
 
     def patch(self, commit: str, folder: Path, to: Path) -> str:
         """Write down what differs in a working copy from its commit, new files included and ignored
@@ -138,16 +147,20 @@ class Mirror:
             "GIT_OBJECT_DIRECTORY": str(own / "objects"),
             "GIT_ALTERNATE_OBJECT_DIRECTORIES": str(self.folder / "objects"),
         }
+
+        def git(*words: str, data: bytes = b"") -> bytes:
+            return _isolated(words, folder, there, data, self.held)
+
         try:
-            _isolated(["read-tree", commit], folder, there)
+            git("read-tree", commit)
             large = [f":(literal){name}" for name in _opened_up(folder)[:1000]]
             words = ["ls-files", "-z", "--others", "--modified", "--exclude-standard", "--"]
-            left = _isolated([*words, *large], folder, there).split(b"\0")[:-1] if large else []
-            words = ["add", "--all", "--pathspec-from-file=-", "--pathspec-file-nul"]
+            left = git(*words, *large).split(b"\0")[:-1] if large else []
             without = b"".join(b"\0:(exclude,literal)" + name for name in left)
-            _isolated(words, folder, there, b"." + without)
+            words = ["add", "--all", "--pathspec-from-file=-", "--pathspec-file-nul"]
+            git(*words, data=b"." + without)
             words = ["diff", "--cached", "--binary", "--full-index", "--no-ext-diff"]
-            _isolated([*words, f"--output={to}", commit], folder, there)
+            git(*words, f"--output={to}", commit)
         finally:
             discard(own)
         names = one_line(b" ".join(left).decode("utf-8", "replace"), 300)
@@ -185,7 +198,7 @@ class Mirror:
             return changes
 
     def _git(self, *words: str) -> bytes:
-        return _isolated(list(words), self.folder, {"GIT_DIR": str(self.folder)})
+        return _isolated(words, self.folder, {"GIT_DIR": str(self.folder)}, held=self.held)
 
 
 def merged_text(mine: bytes, base: bytes, theirs: bytes) -> bytes | None:
@@ -258,7 +271,11 @@ async def _with_user(words: Sequence[str], folder: Path, lock: int) -> bytes:
 
 
 def _isolated(
-    words: Sequence[str], folder: Path, variables: Mapping[str, str], data: bytes = b""
+    words: Sequence[str],
+    folder: Path,
+    variables: Mapping[str, str],
+    data: bytes = b"",
+    held: tuple[int, ...] = (),
 ) -> bytes:
     """Run git without the configuration of the user or the system."""
     try:
@@ -270,6 +287,7 @@ def _isolated(
             seconds=_SECONDS,
             data=data,
             start_new_session=True,
+            pass_fds=held,
         )
     except (OSError, subprocess.SubprocessError) as error:
         raise ConfigError(f"git {words[0]}: {error}") from error

@@ -49,6 +49,8 @@ _PAUSES = (1.0, 5.0, 15.0)
 """Seconds before a task is continued whose sandbox could not be had."""
 _LONGEST_END = 120.0
 """Seconds that the process of a killed batch may take to end its work on the same task."""
+_LONGEST_COMMAND = 10.0
+"""Seconds that the commands of a killed process may take to end: its watchdog is at work on that."""
 Done = TypeVar("Done")
 Tell = Callable[[Mapping[str, Any]], None]
 """Takes what changed of a task at work, such as its turn."""
@@ -70,8 +72,10 @@ async def perform(
     """Do a task, or go on with it where a killed process was; its record is written down. Raises
     OSError."""
     began = time.monotonic()
-    async with alone(folder.path / "lock", _LONGEST_END):
-        return await _performed(task, folder, _Work(task, folder, place, app, tell), began)
+    async with alone(folder.path / "lock", _LONGEST_END) as lock:
+        work = _Work(task, folder, place, app, tell)
+        work.mirror = replace(work.mirror, held=(lock,))
+        return await _performed(task, folder, work, began)
 
 
 async def _to_its_end(work: Callable[[], Done]) -> Done:
@@ -91,15 +95,18 @@ def needs_engine(task: BatchTask, place: Place) -> bool:
     return sandbox.get("kind") != "off"
 
 
-def given_up(task: BatchTask, folder: TaskFolder, place: Place, error: str) -> TaskRecord:
-    """Write down that a task is not worked on any more, and return its record. Blocks; raises
-    OSError."""
-    if (ended := folder.record()) is not None:
-        return ended
-    attempt = folder.attempt() or Attempt(1, "")
-    record = _Work(task, folder, place, None, lambda told: None).record(attempt, error=error)
-    folder.finish(record)
-    return record
+async def given_up(task: BatchTask, folder: TaskFolder, place: Place, error: str) -> TaskRecord:
+    """Write down that a task is not worked on any more, and return its record. Raises OSError."""
+
+    def record() -> TaskRecord:
+        if (ended := folder.record()) is not None:
+            return ended
+        work = _Work(task, folder, place, None, lambda told: None)
+        folder.finish(record := work.record(work.attempt(), error=error))
+        return record
+
+    async with alone(folder.path / "lock", _LONGEST_END):
+        return await _to_its_end(record)
 
 
 async def _performed(
@@ -109,7 +116,7 @@ async def _performed(
         await _to_its_end(partial(discard, folder.copy))
         return ended
     folder.describe(task)
-    attempt = folder.attempt() or Attempt(1, "")
+    attempt = await _to_its_end(work.attempt)
     try:
         attempt = await work.prepared(attempt)
         for pause in _PAUSES:
@@ -145,24 +152,35 @@ class _Work:
         self._place = place
         self._app = app
         self._tell = tell
-        self._mirror = Mirror.of(task.repository, place.mirrors)
+        self.mirror = Mirror.of(task.repository, place.mirrors)
         self._local = LocalEnvironment.of_user(folder.copy, trust_project=task.trust_project)
-        self._local = replace(self._local, state_dir=place.state_dir, copy_of=self._mirror.folder)
+        self._local = replace(self._local, state_dir=place.state_dir, copy_of=self.mirror.folder)
         self._store = SessionStore(place.state_dir, self._local.redactor)
+
+    def attempt(self) -> Attempt:
+        """Return what was begun, with nothing of an earlier attempt around it. Raises OSError."""
+        attempt = self._folder.attempt() or Attempt(1, "")
+        if not attempt.commit:
+            self._folder.clear()
+        return attempt
 
     async def prepared(self, attempt: Attempt) -> Attempt:
         """Make the working copy, unless it is there already. Raises ConfigError, OSError."""
         if attempt.commit:
+            copy = self._folder.copy.resolve()
+            with suppress(TimeoutError):
+                async with asyncio.timeout(_LONGEST_COMMAND):
+                    while await asyncio.to_thread(_is_used, copy):  # noqa: ASYNC110  # it tells nobody
+                        await asyncio.sleep(0.05)
             return attempt
         self._tell({"state": "copying"})
-        if not self._mirror.folder.exists():
-            await self._mirror.update(self._task.repository)
+        if not self.mirror.folder.exists():
+            await self.mirror.update(self._task.repository)
         return await _to_its_end(partial(self._copied, attempt))
 
     def _copied(self, attempt: Attempt) -> Attempt:
-        discard(self._folder.copy)
-        commit = self._mirror.commit(self._task.commit)
-        self._mirror.check_out(commit, self._folder.copy)
+        commit = self.mirror.commit(self._task.commit)
+        self.mirror.check_out(commit, self._folder.copy)
         attempt = replace(attempt, commit=commit)
         self._folder.begin(attempt)
         return attempt
@@ -170,12 +188,13 @@ class _Work:
     async def done(self, attempt: Attempt) -> TaskRecord:
         """Run the agent and the check; return what came of it. Raises CodeagentError, OSError."""
         assert self._app is not None
-        progress, spent = await asyncio.to_thread(self._progress, attempt.session)
+        progress, passed, spent = await asyncio.to_thread(self._progress, attempt.session)
         settings = self._task.settings_over(self._place.settings)
         if budget := settings.get("limits", {}).get("budget"):  # it is one of each run
             settings["limits"] = settings["limits"] | {"budget": max(budget - spent, 1e-6)}
         reader = _Reader(self._task, self._folder, attempt, self._tell)
         reader.ended = progress == "ended"
+        reader.passed = passed
         await self._app.work(
             Task(
                 _GO_ON if progress == "begun" else self._task.prompt,
@@ -202,7 +221,7 @@ class _Work:
 
         def made() -> tuple[str, tuple[int, int, int]]:
             to = self._folder.patch
-            left_out = self._mirror.patch(attempt.commit, self._folder.copy, to)
+            left_out = self.mirror.patch(attempt.commit, self._folder.copy, to)
             page = diff_page(self._task.title, to)
             self._folder.diff.write_text(page, encoding="utf-8")
             with to.open("rb") as lines:
@@ -210,22 +229,22 @@ class _Work:
 
         return await _to_its_end(made)
 
-    def _progress(self, session: str) -> tuple[_Progress, float]:
-        """Return how far a session is that a killed process left, and the US dollars that it has
-        cost. Raises SessionError."""
+    def _progress(self, session: str) -> tuple[_Progress, bool | None, float]:
+        """Return how far a session is that a killed process left, what its check said, and the US
+        dollars that it has cost. Raises SessionError."""
         events = (
             list(self._store.with_children(self._store.read(session).events)) if session else []
         )
         spent = gather_stats(events).usage.cost_usd or 0.0
-        runs = [
-            each
-            for each in events
-            if isinstance(each, RunStarted | RunFinished) and each.agent == MAIN
-        ]
-        if not runs:
-            return "new", spent
-        ended = isinstance(last := runs[-1], RunFinished) and last.reason != "interrupted"
-        return "ended" if ended else "begun", spent
+        progress: _Progress = "new"
+        passed = None
+        for each in events:
+            if isinstance(each, ToolResultAdded) and each.name == SHELL:
+                passed = _said(each)
+            elif isinstance(each, RunStarted | RunFinished) and each.agent == MAIN:
+                ended = isinstance(each, RunFinished) and each.reason != "interrupted"
+                progress, passed = "ended" if ended else "begun", None
+        return progress, passed, spent
 
     def record(self, attempt: Attempt, *, error: str = "") -> TaskRecord:
         """Return what the log of the session says of the task, which an error fails."""
@@ -305,7 +324,7 @@ class _Reader:
         if not self.ended:
             self._tell({"state": "working"})
             await self._run(session, prompt)
-        if self._task.check:
+        if self._task.check and self.passed is None:
             self._tell({"state": "checking"})
             self.passed = await self._checked(session)
 
@@ -328,14 +347,29 @@ class _Reader:
             async with asyncio.timeout(self._task.check_seconds):
                 async for event in events:
                     if isinstance(event, ToolResultAdded) and event.name == SHELL:
-                        if event.is_error and event.details.get("exit_code") is None:
+                        if (passed := _said(event)) is None:
                             raise SandboxError(f"the check was cut off: {event.error}")
-                        return not event.is_error
+                        return passed
         except TimeoutError:
             self.error = f"the check took longer than {duration(self._task.check_seconds)}"
             session.do(Stop(self.error))
             await session.agent.settled()
         return False
+
+
+def _is_used(folder: Path) -> bool:
+    """Whether a process is at work in a folder; only this machine's are seen."""
+    for link in Path("/proc").glob("[0-9]*/cwd"):
+        with suppress(OSError):
+            if link.readlink().is_relative_to(folder):
+                return True
+    return False
+
+
+def _said(result: ToolResultAdded) -> bool | None:
+    """Return what a check said; None if it was cut off."""
+    cut_off = result.is_error and result.details.get("exit_code") is None
+    return None if cut_off else not result.is_error
 
 
 def _main_end(event: KnownEvent | UnknownEvent) -> RunFinished | None:

@@ -217,7 +217,7 @@ class Pool:
         if record is None:
             error = f"its process died {_MOST_DEATHS} times; see workers.log"
             try:
-                record = await asyncio.to_thread(given_up, task, folder, self._place, error)
+                record = await given_up(task, folder, self._place, error)
             except OSError as failed:
                 raise self._results.cannot_write(failed) from failed
         if record.state != "interrupted":  # it can be continued

@@ -24,7 +24,7 @@ from codeagent.extensions.batch.tasks import BatchTask
 
 try:
     import ray as _ray
-    from ray.exceptions import RayActorError, RayError, RayTaskError
+    from ray.exceptions import RayError, RayTaskError
     from ray.util.scheduling_strategies import NodeAffinitySchedulingStrategy
 except ImportError as error:
     raise ConfigError(
@@ -130,7 +130,7 @@ class _LimiterThere:
 
     async def begin(self, model: str, tokens: int) -> float:
         while True:
-            with suppress(RayActorError):  # it is being started again
+            with suppress(RayError):  # it is being started again
                 began: float = await self._actor.begin.remote(model, tokens)
                 return began
             await asyncio.sleep(1)
@@ -148,8 +148,11 @@ class RayWorker:
     def __init__(self, begin: Callable[[BatchTask, TaskFolder], Any]) -> None:
         self._begin = begin
         self._running: Any = None
+        self._stopped = False
 
     async def run(self, task: BatchTask, folder: TaskFolder, tell: Tell) -> TaskRecord:
+        if self._stopped:
+            raise WorkerDied
         tell({"state": "on the cluster"})
         self._running = self._begin(task, folder)
         try:
@@ -168,6 +171,7 @@ class RayWorker:
         return TaskRecord.of_line(found)
 
     def stop(self) -> None:
+        self._stopped = True
         if self._running is not None:
             ray.cancel(self._running)
 

@@ -6,6 +6,7 @@ import gc
 import json
 import os
 from collections.abc import Collection
+from contextlib import suppress
 from dataclasses import asdict
 from pathlib import Path
 from typing import Any, Literal, Self
@@ -17,11 +18,12 @@ from codeagent.core.dataclass import dataclass
 from codeagent.core.errors import ConfigError
 from codeagent.core.events import RunReason
 from codeagent.core.messages import Usage
-from codeagent.disk.locks import open_lock_file, try_lock
+from codeagent.disk.locks import locked, open_lock_file, try_lock
 from codeagent.disk.opens import open_appended, read_regular, sync_folder
 from codeagent.disk.private import make_private_folder, replace_private
 from codeagent.extensions.batch.copies import discard
 from codeagent.extensions.batch.tasks import BatchTask
+from codeagent.workspace.snapshots.store import SnapshotStore
 
 State = RunReason | Literal["passed"]
 """How a task ended: its check passed or `failed`, it is `done` without one, or why the agent ended
@@ -142,17 +144,17 @@ class TaskFolder:
         replace_private(self.path / _RECORD, record.line())
 
     def record(self) -> TaskRecord | None:
-        """Return what became of it; None if it has not ended. Raises OSError, ValueError."""
+        """Return what became of the last attempt; None if it has not ended. Raises OSError,
+        ValueError."""
         try:
-            return TaskRecord.of_line(read_regular(self.path / _RECORD))
+            record = TaskRecord.of_line(read_regular(self.path / _RECORD))
         except FileNotFoundError:
             return None
+        return None if self.follows(record) else record
 
-    def begin_again(self, number: int) -> None:
-        """Forget the last attempt, and what came of it, so that another one is made. Raises
-        OSError."""
-        self.begin(Attempt(number, ""))
-        for each in (self.path / _RECORD, self.patch, self.kept, self.page):
+    def clear(self) -> None:
+        """Remove what an earlier attempt left, or one that was cut off while it made its copy."""
+        for each in (self.copy, self.patch, self.diff, self.kept, self.page):
             discard(each)
 
     def follows(self, record: TaskRecord | None) -> bool:
@@ -252,20 +254,21 @@ class Results:
             self.unfinished.add(key)
             record = self.records.get(key)
             if record is not None and not folder.follows(record):
-                folder.begin_again(record.attempt + 1)
+                folder.begin(Attempt(record.attempt + 1, ""))
         except OSError as error:
             raise self.cannot_write(error) from error
         return folder
 
     def collect(self) -> None:
         """Add what tasks had written down when the process that adds records was killed, and remove
-        their copies. Raises ConfigError, OSError, ValueError."""
+        their copies; a process of that batch may still be at work on the others. Raises ConfigError,
+        OSError, ValueError."""
         for key in sorted(self.unfinished):
             folder, known = self.folder(key), self.records.get(key)
             record = folder.record()
             if record is not None and (known is None or known.attempt < record.attempt):
                 self.append(record)
-            elif record is not None or not folder.follows(known):
+            elif known is not None and not folder.follows(known):
                 self._end(key)
 
     def append(self, record: TaskRecord) -> None:
@@ -284,11 +287,16 @@ class Results:
         self._end(record.key)
 
     def _end(self, key: str) -> None:
+        """Remove what an ended task leaves; what its process still removes is left to the next
+        start."""
         folder = self.folder(key)
-        for left in (folder.copy, folder.patch.with_suffix(".git"), *folder.path.glob(".*.tmp")):
-            discard(left)
-        (self._begun / key).unlink(missing_ok=True)
         self.unfinished.discard(key)
+        with suppress(TimeoutError), locked(folder.path / "lock"):
+            checkpoints = SnapshotStore(self.state_dir, folder.copy.resolve()).folder
+            leftovers = (folder.copy, checkpoints, folder.patch.with_suffix(".git"))
+            for left in (*leftovers, *folder.path.glob(".*.tmp")):
+                discard(left)
+            (self._begun / key).unlink(missing_ok=True)
 
     def cannot_write(self, error: OSError) -> ConfigError:
         return ConfigError(

@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Any
 
 from codeagent.config.checking import checked
 from codeagent.extensions.batch.pacing import PacingLine, SharedPacing
-from codeagent.extensions.batch.perform import Place, perform
+from codeagent.extensions.batch.perform import Place, Tell, perform
 from codeagent.extensions.batch.results import TaskFolder
 from codeagent.extensions.batch.tasks import BatchTask
 from codeagent.llm.server_knowledge import ServerKnowledge
@@ -29,18 +29,14 @@ LONGEST_LINE = 64 << 20
 async def work(args: argparse.Namespace, app: "App") -> int:
     """Read tasks, and write what becomes of them, one JSON object per line; an end of the input
     stops the work."""
-    out = os.dup(1)
+    tell = teller(os.dup(1))
     os.dup2(2, 1)  # nothing else may write between the lines
-
-    def tell(told: Mapping[str, Any]) -> None:
-        data = json.dumps(told).encode() + b"\n"
-        while data:
-            data = data[os.write(out, data) :]
-
     lines = asyncio.StreamReader(LONGEST_LINE)
     loop = asyncio.get_running_loop()
     await loop.connect_read_pipe(lambda: asyncio.StreamReaderProtocol(lines), sys.stdin)
-    first = json.loads(await lines.readline())
+    if not (line := await lines.readline()).endswith(b"\n"):  # the batch was killed
+        return 0
+    first = json.loads(line)
     place = Place(Path(first["state"]), Path(first["mirrors"]), first["settings"])
     pacing = PacingLine(tell)
     ServerKnowledge.pacing_of = partial(SharedPacing, pacing)
@@ -50,7 +46,7 @@ async def work(args: argparse.Namespace, app: "App") -> int:
         record = await perform(task, folder, place, app, tell)
         tell({"ended": json.loads(record.line())})
 
-    while line := await lines.readline():
+    while (line := await lines.readline()).endswith(b"\n"):
         given = json.loads(line)
         if "go" in given:
             pacing.go(*given["go"])
@@ -63,6 +59,19 @@ async def work(args: argparse.Namespace, app: "App") -> int:
         with suppress(asyncio.CancelledError):
             await working
     return 0
+
+
+def teller(out: int) -> Tell:
+    """Return what writes lines of JSON to a pipe. If nobody reads them any more, the end of the
+    input says so, which no task takes for a failure of its own."""
+
+    def tell(told: Mapping[str, Any]) -> None:
+        data = json.dumps(told).encode() + b"\n"
+        with suppress(BrokenPipeError):
+            while data:
+                data = data[os.write(out, data) :]
+
+    return tell
 
 
 def _end_if_failed(work: asyncio.Task[None]) -> None:

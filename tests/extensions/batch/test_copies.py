@@ -7,7 +7,8 @@ from pathlib import Path
 import pytest
 
 from codeagent.core.errors import ConfigError
-from codeagent.extensions.batch.copies import Mirror, changed_lines, discard
+from codeagent.extensions.batch import copies as module
+from codeagent.extensions.batch.copies import Mirror, alone, changed_lines, discard
 from tests.e2e.product import running
 
 
@@ -199,6 +200,32 @@ def test_what_a_killed_git_left_in_a_mirror_is_in_nobodys_way(
     assert not list(mirror.folder.rglob("tmp_*"))
 
 
+def test_references_that_a_killed_git_was_writing_do_not_keep_others_from_being_removed(
+    repository: Path, tmp_path: Path
+) -> None:
+    git(repository, "branch", "old")
+    mirror = Mirror.of(str(repository), tmp_path / "mirrors")
+    asyncio.run(mirror.update(str(repository)))
+    git(repository, "branch", "-D", "old")
+    (mirror.folder / "packed-refs.new").touch()
+    asyncio.run(mirror.update(str(repository)))
+    with pytest.raises(ConfigError, match="git rev-parse"):
+        mirror.commit("old")
+
+
+async def test_a_lock_is_free_when_its_work_is_done_whatever_git_leaves_running(
+    tmp_path: Path,
+) -> None:
+    async with alone(tmp_path / "lock", 5) as lock:
+        left = await asyncio.create_subprocess_exec("sleep", "60", pass_fds=(lock,))
+    try:
+        async with alone(tmp_path / "lock", 5):
+            pass
+    finally:
+        left.kill()
+        await left.wait()
+
+
 def test_a_mirror_that_was_cut_off_while_it_was_made_is_made_again(
     repository: Path, tmp_path: Path
 ) -> None:
@@ -207,6 +234,16 @@ def test_a_mirror_that_was_cut_off_while_it_was_made_is_made_again(
     (found.folder.with_suffix(".new") / "HEAD").write_text("half")
     asyncio.run(found.update(str(repository)))
     assert found.commit("main")
+
+
+async def test_a_mirror_that_another_process_never_lets_go_of_is_told(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(module, "_SECONDS", 0.1)
+    mirror = Mirror.of("/there", tmp_path)
+    async with alone(mirror.folder.with_suffix(".lock"), 5):
+        with pytest.raises(ConfigError, match="mirror of /there: another process holds its lock"):
+            await mirror.update("/there")
 
 
 async def test_a_mirror_that_is_stopped_ends_its_git(tmp_path: Path) -> None:

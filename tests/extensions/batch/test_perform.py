@@ -1,16 +1,21 @@
 """Work on one task: what its session may cost, and when it is tried again."""
 
 import asyncio
+import os
+import shutil
+import subprocess
 import threading
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import Any
 
 import pytest
 
+from codeagent.app import LocalApp
 from codeagent.config.sessions import RunReader, Task
 from codeagent.core.errors import CodeagentError, SandboxError
 from codeagent.extensions.batch import perform as module
+from codeagent.extensions.batch.copies import Mirror, alone
 from codeagent.extensions.batch.perform import Place, given_up, perform
 from codeagent.extensions.batch.results import Attempt, TaskFolder, TaskRecord
 from codeagent.extensions.batch.tasks import BatchTask
@@ -39,6 +44,15 @@ def folder(tmp_path: Path) -> TaskFolder:
     return found
 
 
+@pytest.fixture
+def repository(tmp_path: Path) -> Path:
+    (folder := tmp_path / "repository").mkdir()
+    who = ("-c", "user.name=t", "-c", "user.email=t@t")
+    for words in (("init", "-q"), (*who, "commit", "-q", "--allow-empty", "-m", "first")):
+        subprocess.run(["git", *words], cwd=folder, check=True)
+    return folder
+
+
 async def worked(app: Any, folder: TaskFolder, limits: Mapping[str, float]) -> TaskRecord:
     task = BatchTask(repository="/there", prompt="go", limits=dict(limits))
     place = Place(folder.path.parent / "state", folder.path.parent / "mirrors", {})
@@ -49,7 +63,7 @@ async def worked(app: Any, folder: TaskFolder, limits: Mapping[str, float]) -> T
 async def test_a_resumed_task_may_cost_what_its_budget_has_left(
     spent: float, left: float, folder: TaskFolder, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(module._Work, "_progress", lambda self, session: ("begun", spent))
+    monkeypatch.setattr(module._Work, "_progress", lambda self, session: ("begun", None, spent))
     await worked(app := App(CodeagentError("enough")), folder, {"budget": 1.0})
     [task] = app.asked
     assert isinstance(task.settings, Mapping)
@@ -85,7 +99,95 @@ async def test_what_has_a_record_is_not_judged_again_in_what_is_left_of_its_copy
     folder.copy.mkdir()
     record = await worked(app := App(CodeagentError("it was begun")), folder, {})
     assert (record, app.asked, folder.copy.exists()) == (RECORD, [], False)
-    assert given_up(BatchTask(repository="a", prompt="b"), folder, PLACE, "died") == RECORD
+    assert await given_up(BatchTask(repository="a", prompt="b"), folder, PLACE, "died") == RECORD
+
+
+async def test_a_task_is_not_given_up_while_what_its_process_left_still_works_on_it(
+    folder: TaskFolder,
+) -> None:
+    async with alone(folder.path / "lock", 5):
+        giving_up = asyncio.ensure_future(
+            given_up(BatchTask(repository="a", prompt="b"), folder, PLACE, "died")
+        )
+        done, _ = await asyncio.wait((giving_up,), timeout=0.2)
+        assert not done
+        folder.finish(RECORD)
+    assert await giving_up == RECORD
+
+
+async def test_a_task_continues_when_the_commands_of_its_killed_process_have_ended(
+    folder: TaskFolder,
+) -> None:
+    (folder.copy / "inner").mkdir(parents=True)
+    left = await asyncio.create_subprocess_exec("sleep", "60", cwd=folder.copy / "inner")
+    working = asyncio.ensure_future(worked(app := App(CodeagentError("enough")), folder, {}))
+    await asyncio.wait((working,), timeout=0.3)
+    assert app.asked == []
+    left.kill()
+    await left.wait()
+    await working
+    assert len(app.asked) == 1
+
+
+async def test_another_attempt_has_nothing_of_the_last_one(folder: TaskFolder) -> None:
+    folder.finish(RECORD)
+    folder.begin(Attempt(2, ""))
+    for each in (folder.kept / "a", folder.copy / "b"):
+        each.mkdir(parents=True)
+    for each in (folder.patch, folder.diff, folder.page):
+        each.touch()
+    record = await worked(App(CodeagentError("never asked")), folder, {})
+    assert (record.attempt, "git clone" in record.error) == (2, True)
+    left = {each.name for each in folder.path.iterdir()}
+    assert left == {"attempt.json", "lock", "record.json", "task.json"}
+
+
+def replaced_git(folder: Path, monkeypatch: pytest.MonkeyPatch) -> Callable[[], list[str]]:
+    """Have git note its arguments and its files; return what returns the notes of each."""
+    folder.mkdir()
+    note = f'{{ echo "$*"; readlink /proc/$$/fd/*; }} > {folder}/seen-$$'
+    (folder / "git").write_text(f'#!/bin/sh\n{note}\nexec {shutil.which("git")} "$@"\n')
+    (folder / "git").chmod(0o755)
+    monkeypatch.setenv("PATH", f"{folder}:{os.environ['PATH']}")
+    return lambda: [each.read_text() for each in folder.glob("seen-*")]
+
+
+async def test_git_that_outlives_a_killed_process_holds_the_lock_of_its_task(
+    tmp_path: Path, repository: Path, folder: TaskFolder, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    task = BatchTask(repository=str(repository), prompt="go")
+    place = Place(folder.path.parent / "state", tmp_path / "mirrors", {})
+    await Mirror.of(task.repository, place.mirrors).update(task.repository)
+    seen = replaced_git(tmp_path / "bin", monkeypatch)
+    folder.begin(Attempt(1, ""))
+    app: Any = App(CodeagentError("enough"))
+    await perform(task, folder, place, app, lambda told: None)
+    ran = seen()
+    writing = [each for each in ran if "clone" in each or "add" in each or "diff" in each]
+    assert len(writing) == 3
+    assert all(f"{folder.path}/lock\n" in each for each in ran)
+
+
+async def test_a_check_that_said_something_is_not_run_again(
+    tmp_path: Path, repository: Path, folder: TaskFolder, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    (script := tmp_path / "script.json").write_text('[{"text": "done"}]')
+    task = BatchTask(
+        repository=str(repository),
+        prompt="go",
+        model=f"script:{script}",
+        check=f"echo ran >> {tmp_path}/checks",
+        settings={"sandbox": {"kind": "off"}},
+    )
+    place = Place(folder.path.parent / "state", tmp_path / "mirrors", {})
+    folder.begin(Attempt(1, ""))
+    with monkeypatch.context() as killed:
+        killed.setattr(module._Work, "_keep", lambda self: 1 / 0)
+        with pytest.raises(ZeroDivisionError):
+            await perform(task, folder, place, LocalApp(), lambda told: None)
+    record = await perform(task, folder, place, LocalApp(), lambda told: None)
+    assert record.state == "passed"
+    assert (tmp_path / "checks").read_text() == "ran\n"
 
 
 async def test_the_lock_of_a_task_is_held_until_its_copying_has_ended(

@@ -8,6 +8,7 @@ import pytest
 
 from codeagent.core.errors import ConfigError
 from codeagent.core.messages import Usage
+from codeagent.disk.locks import locked
 from codeagent.extensions.batch.report import markdown, page
 from codeagent.extensions.batch.results import RECORDS, Attempt, Results, Retry, TaskRecord
 from codeagent.extensions.batch.tasks import BatchTask
@@ -126,15 +127,54 @@ def test_what_is_missing_or_is_to_be_tried_again_is_done(
     assert bool(results.missing([TASK], retry)) == again
 
 
-def test_another_attempt_forgets_the_last_one(tmp_path: Path) -> None:
-    folder = Results(tmp_path).folder(TASK.key)
-    folder.finish(RECORD)
-    folder.patch.touch()
-    (folder.kept / "a").mkdir(parents=True)
-    folder.begin_again(2)
-    assert not folder.patch.exists()
-    assert not folder.kept.exists()
+def test_the_record_of_an_earlier_attempt_is_not_that_of_the_one_that_was_begun(
+    tmp_path: Path,
+) -> None:
+    results = Results(tmp_path).hold()
+    results.begin(TASK.key).finish(FAILED)
+    results.append(FAILED)
+    folder = results.begin(TASK.key)
     assert (folder.record(), folder.attempt()) == (None, Attempt(2, ""))
+    results.close()
+    results = Results(tmp_path).hold()
+    results.collect()
+    assert results.missing([TASK]) == [TASK]
+    assert results.begin(TASK.key).attempt() == Attempt(2, "")
+    folder.finish(second := replace(RECORD, attempt=2))
+    assert folder.record() == second
+    results.close()
+
+
+def test_the_copy_that_the_process_of_a_killed_batch_is_still_making_is_left_to_it(
+    tmp_path: Path,
+) -> None:
+    results = Results(tmp_path).hold()
+    (copy := results.begin(TASK.key).copy).mkdir(parents=True)
+    results.close()
+    results = Results(tmp_path).hold()
+    results.collect()
+    assert copy.exists()
+    assert results.missing([TASK]) == [TASK]
+    results.close()
+
+
+def test_what_the_process_of_a_killed_batch_still_removes_is_left_to_it_and_then_looked_at(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("codeagent.disk.locks._PATIENCE", 0.0)
+    results = Results(tmp_path).hold()
+    (folder := results.begin(TASK.key)).finish(RECORD)
+    folder.copy.mkdir()
+    results.close()
+    with locked(folder.path / "lock"):
+        results = Results(tmp_path).hold()
+        results.collect()
+        assert (results.records, folder.copy.exists()) == ({TASK.key: RECORD}, True)
+        results.close()
+    results = Results(tmp_path).hold()
+    results.collect()
+    assert (results.unfinished, folder.copy.exists()) == (set(), False)
+    results.close()
 
 
 def test_the_summary_names_the_rules_that_would_have_allowed_what_was_denied() -> None:

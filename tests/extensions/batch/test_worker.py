@@ -1,0 +1,30 @@
+"""The process that works on tasks, when the batch that started it is killed."""
+
+import json
+import os
+from pathlib import Path
+
+from codeagent.extensions.batch.worker import teller
+from tests.e2e.product import Product
+
+
+def test_what_nobody_reads_any_more_disturbs_no_task() -> None:
+    reading, writing = os.pipe()
+    tell = teller(writing)
+    tell({"state": "working"})
+    assert os.read(reading, 100) == b'{"state": "working"}\n'
+    os.close(reading)
+    tell({"state": "working"})
+    os.close(writing)
+
+
+def test_a_line_that_the_death_of_the_batch_cut_off_is_not_a_task(tmp_path: Path) -> None:
+    product = Product(tmp_path, tmp_path)
+    first = json.dumps({"state": str(tmp_path), "mirrors": str(tmp_path), "settings": {}})
+    for given in ("", first[:20], f"{first}\n", f'{first}\n{{"task": {{"repo'):
+        reading, writing = os.pipe()
+        os.write(writing, given.encode())
+        os.close(writing)
+        done = product.call_apart("batch", "work", stdin=reading)
+        os.close(reading)
+        assert (done.code, done.out, done.err) == (0, "", "")
