@@ -34,7 +34,7 @@ from codeagent.core.runtime import Session
 from codeagent.disk.private import make_private_folder
 from codeagent.extensions.batch.copies import Mirror, alone, changed_lines, discard
 from codeagent.extensions.batch.report import diff_page
-from codeagent.extensions.batch.results import Attempt, TaskFolder, TaskRecord
+from codeagent.extensions.batch.results import Attempt, State, TaskFolder, TaskRecord
 from codeagent.extensions.batch.tasks import BatchTask
 from codeagent.headless import answer_of_nobody, end_of
 from codeagent.session.export import write_down
@@ -192,9 +192,10 @@ class _Work:
         attempt = replace(attempt, session=reader.session)
         left_out, changed = await self.patched(attempt)
         await _to_its_end(self._keep)
-        record = self.record(attempt, error=reader.error or left_out)
-        if record.state == "done" and reader.passed is not None:
-            record = replace(record, state="passed" if reader.passed else "failed")
+        record = self.record(attempt, error=left_out)
+        if record.state == "done" and self._task.check:
+            state: State = "failed" if reader.fault else "passed"
+            record = replace(record, state=state, error=reader.fault)
         return replace(record, changed=changed)
 
     async def patched(self, attempt: Attempt) -> tuple[str, tuple[int, int, int]]:
@@ -288,10 +289,8 @@ class _Reader:
         self.ended = False
         """Whether the agent's work had ended before: the check alone is left to do."""
         self.session = attempt.session
-        self.passed: bool | None = None
-        """What the check said; None without one."""
-        self.error = ""
-        """Why it said nothing."""
+        self.fault = ""
+        """Why the check did not pass."""
 
     def say(self, text: str) -> None:
         self._tell({"state": text})
@@ -307,7 +306,7 @@ class _Reader:
             await self._run(session, prompt)
         if self._task.check:
             self._tell({"state": "checking"})
-            self.passed = await self._checked(session)
+            self.fault = await self._checked(session)
 
     async def _run(self, session: Session, prompt: str | RunRecipe | RunGroup) -> None:
         async for event in session.agent.run(prompt):
@@ -319,23 +318,26 @@ class _Reader:
                 cost = self._usage.cost_usd
                 self._tell({"state": "working", "turn": self._turns, "cost": cost})
 
-    async def _checked(self, session: Session) -> bool:
-        """Run the check in the session's sandbox. Raises SandboxError if it could not end there."""
+    async def _checked(self, session: Session) -> str:
+        """Run the check in the session's sandbox; return why it did not pass. Raises SandboxError if
+        it could not end there."""
         events = session.events()
+        fault = "the check could not be started"
         if session.do(RunShell(self._task.check, shared=False)) is not None:
-            return False
+            return fault
         try:
             async with asyncio.timeout(self._task.check_seconds):
                 async for event in events:
                     if isinstance(event, ToolResultAdded) and event.name == SHELL:
-                        if event.is_error and event.details.get("exit_code") is None:
+                        code = event.details.get("exit_code")
+                        if event.is_error and code is None:
                             raise SandboxError(f"the check was cut off: {event.error}")
-                        return not event.is_error
+                        return f"the check ended with exit code {code}" if event.is_error else ""
         except TimeoutError:
-            self.error = f"the check took longer than {duration(self._task.check_seconds)}"
-            session.do(Stop(self.error))
+            fault = f"the check took longer than {duration(self._task.check_seconds)}"
+            session.do(Stop(fault))
             await session.agent.settled()
-        return False
+        return fault
 
 
 def _main_end(event: KnownEvent | UnknownEvent) -> RunFinished | None:
@@ -352,7 +354,7 @@ def _unanswered(events: list[KnownEvent | UnknownEvent]) -> tuple[str, ...]:
     for event in events:
         match event:
             case ApprovalRequested():
-                asked[event.approval_id] = event.proposal or f"{event.name}: {event.target}"
+                asked[event.approval_id] = event.proposal or f"{event.name}, for {event.target}"
             case ApprovalResolved(answer="deny", source="auto"):
                 denied[asked.get(event.approval_id, "")] = None
             case _:

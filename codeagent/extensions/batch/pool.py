@@ -206,6 +206,7 @@ class Pool:
 
     async def _work(self, worker: TaskWorker, task: BatchTask) -> None:
         folder = self._results.begin(task.key)
+        self._progress.changed(task.key, {"title": task.title, "state": "starting"})
         record = None
         for _ in range(_MOST_DEATHS):
             with suppress(WorkerDied):

@@ -38,15 +38,15 @@ def picture(progress: BatchProgress, most: int) -> Group:
     table = Table(box=None, pad_edge=False, show_header=False, expand=True)
     for ratio in (5, 3):
         table.add_column(no_wrap=True, ratio=ratio)
-    for width in (9, 8, 9):
+    for width in (8, 11, 9):
         table.add_column(no_wrap=True, width=width, justify="right")
     now = time.time()
     rows = sorted(progress.at_work.items(), key=lambda item: float(item[1]["since"]))
-    for key, row in rows[:most]:
+    for _, row in rows[:most]:
         cost = f"${row['cost']:.4f}" if row.get("cost") else ""
         turn = f"turn {row['turn']}" if "turn" in row else ""
-        state = one_line(str(row.get("state", "starting")), 60)
-        table.add_row(one_line(key, 80), state, turn, duration(now - row["since"]), cost)
+        state = one_line(str(row["state"]), 60)
+        table.add_row(row["title"], state, turn, duration(now - row["since"]), cost)
     if len(rows) > most:
         table.add_row(f"and {len(rows) - most} more")
     return Group(table, Text(_summary(progress, now - progress.began), style="bold"))
