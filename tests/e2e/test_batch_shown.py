@@ -43,12 +43,35 @@ def test_a_pipe_gets_a_line_for_each_end(batch: Batch) -> None:
     batch.write(batch.task(0, name="first"), batch.task(1, name="second", check="false"))
     lines = sorted(batch.run().out.splitlines())
     assert [line.split()[:2] for line in lines] == [["done", "first"], ["failed", "second"]]
+    assert lines[1].endswith(": the check ended with exit code 1")
+    assert "failed: the check ended" in (batch.results / "summary.md").read_text()
+
+
+def test_a_folder_without_results_is_an_error(batch: Batch) -> None:
+    nowhere = str(batch.product.home / "one")
+    for words in (
+        ("watch",),
+        ("compare", nowhere),
+        ("export",),
+        ("plan", batch.words[2], "--like"),
+    ):
+        batch.write(batch.task(0))
+        done = batch.product.call("batch", *words, nowhere)
+        assert (done.code, "is not a folder with the results" in done.err) == (2, True)
+
+
+def test_a_wrong_setting_is_told_before_anything_is_run(batch: Batch) -> None:
+    batch.write(batch.task(0, settings={"sandbx": {}}))
+    assert "tasks.jsonl:1: sandbx: no such setting; did you mean sandbox?" in batch.run().err
+    batch.write(batch.task(0))
+    assert "not a rule: 'bash('" in batch.run("--allow", "bash(").err
+    assert not batch.results.exists()
 
 
 def test_a_plan_says_what_it_may_cost_by_what_like_tasks_used(batch: Batch) -> None:
     batch.write(batch.task(0))
     plan = ("batch", "plan", batch.words[2], "--results", str(batch.product.home / "new"))
-    assert "is not known before a task has ended" in batch.product.call(*plan).out
+    assert "is unknown until a task has ended" in batch.product.call(*plan).out
     batch.run()
     like = (*plan, "--like", str(batch.results))
     batch.write({"repository": str(batch.product.home / "one"), "prompt": "task 0"})
@@ -75,6 +98,7 @@ def test_two_batches_are_compared_task_by_task(batch: Batch) -> None:
 
 def test_the_demo_ends_with_a_page_that_leads_to_each_patch(batch: Batch) -> None:
     done = batch.product.call_apart("batch", "demo", "--sandbox", "off")
+    assert done.code == 0, done.err
     assert "3 of 5 passed" in done.err
     assert "a rule would have allowed it: write(VERSION)" in done.out
     [page] = [Path(line) for line in done.err.splitlines() if line.endswith("index.html")]

@@ -10,7 +10,7 @@ from typing import Any
 from codeagent.changes.diff import count
 from codeagent.core.messages import Usage
 from codeagent.core.pulse import duration
-from codeagent.core.sanitize import visible
+from codeagent.core.sanitize import one_line, visible
 from codeagent.disk.private import replace_private
 from codeagent.extensions.batch.results import Results, TaskRecord
 from codeagent.extensions.batch.tasks import BatchTask
@@ -62,10 +62,11 @@ def markdown(records: Sequence[TaskRecord], total: int) -> str:
 
 def _row(record: TaskRecord) -> str:
     files, added, removed = record.changed
+    title = _plain(record.title)
     cost = f"${record.usage.cost_usd:.4f}" if record.usage.cost_usd else ""
     cells = (
-        f"[{_plain(record.title)}]({record.key}/session.html)",
-        record.state,
+        f"[{title}]({record.key}/session.html)" if record.session else title,
+        f"{record.state}: {_plain(one_line(record.error, 200))}" if record.error else record.state,
         f"[{files} +{added} −{removed}]({record.key}/diff.html)" if files else "",
         str(record.turns),
         duration(record.seconds),
