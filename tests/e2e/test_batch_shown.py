@@ -102,10 +102,11 @@ def test_the_demo_ends_with_a_page_that_leads_to_each_patch(batch: Batch) -> Non
     assert "3 of 5 passed" in done.err
     assert "a rule would have allowed it: write(VERSION)" in done.out
     [page] = [Path(line) for line in done.err.splitlines() if line.endswith("index.html")]
-    [rows] = re.findall(r"^const rows = (.*);$", page.read_text(), re.MULTILINE)
-    states = {row["title"]: row["state"] for row in json.loads(rows)}
+    [data] = re.findall(r"^const {rows, total} = (.*);$", page.read_text(), re.MULTILINE)
+    rows = json.loads(data)["rows"]
+    states = {row["title"]: row["state"] for row in rows}
     assert sorted(states.values()) == ["denied", "failed", "passed", "passed", "passed"]
-    for row in json.loads(rows):
+    for row in rows:
         assert (page.parent / row["key"] / "session.html").exists()
         assert (page.parent / row["key"] / "diff.html").exists()
     [diff] = page.parent.glob("fix-shorten-*/diff.html")

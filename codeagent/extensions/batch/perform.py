@@ -31,6 +31,7 @@ from codeagent.core.messages import Usage
 from codeagent.core.notes import SHELL
 from codeagent.core.pulse import duration
 from codeagent.core.runtime import Session
+from codeagent.core.sanitize import one_line
 from codeagent.disk.private import make_private_folder
 from codeagent.extensions.batch.copies import Mirror, alone, changed_lines, discard
 from codeagent.extensions.batch.report import diff_page
@@ -354,7 +355,9 @@ def _unanswered(events: list[KnownEvent | UnknownEvent]) -> tuple[str, ...]:
     for event in events:
         match event:
             case ApprovalRequested():
-                asked[event.approval_id] = event.proposal or f"{event.name}, for {event.target}"
+                asked[event.approval_id] = (
+                    event.proposal or f"{event.name}, for {one_line(event.target, 100)}"
+                )
             case ApprovalResolved(answer="deny", source="auto"):
                 denied[asked.get(event.approval_id, "")] = None
             case _:

@@ -232,6 +232,8 @@ class Pool:
         if self._stopped:
             for worker in self._all():
                 worker.kill()
+        else:
+            self._view.say("stopping in order; Ctrl+C again stops at once")
         self._stopped = True
         if self._preparing is not None:
             self._preparing.cancel()
