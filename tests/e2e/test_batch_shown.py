@@ -47,6 +47,15 @@ def test_a_pipe_gets_a_line_for_each_end(batch: Batch) -> None:
     assert "failed: the check ended" in (batch.results / "summary.md").read_text()
 
 
+def test_the_summary_is_about_all_tasks_whichever_were_chosen(batch: Batch) -> None:
+    batch.write(batch.task(0, name="first"), batch.task(1, name="second"))
+    for name in ("second", "first"):
+        assert batch.run("--only", name).code == 0
+    summary = (batch.results / "summary.md").read_text()
+    assert "# 2 of 2 tasks passed" in summary
+    assert summary.index("[first]") < summary.index("[second]")
+
+
 def test_a_folder_without_results_is_an_error(batch: Batch) -> None:
     nowhere = str(batch.product.home / "one")
     for words in (

@@ -138,16 +138,15 @@ def main(args: argparse.Namespace, app: "App") -> int | Coroutine[Any, Any, int]
             one, other = _existing(args.one), _existing(args.other)
             return _print(compared(one, other, every=args.all))
         case "import":
-            tasks = imported(args.kind, args.source, args.repository, args.check)
-            return _print(json.dumps(task, ensure_ascii=False) for task in tasks)
-        case "export":
-            found = predictions(_existing(args.results))
+            found = imported(args.kind, args.source, args.repository, args.check)
             return _print(json.dumps(each, ensure_ascii=False) for each in found)
-    chosen = _chosen(read_tasks(args.tasks), args)
-    results = _results_of(args)
+        case "export":
+            given = predictions(_existing(args.results))
+            return _print(json.dumps(each, ensure_ascii=False) for each in given)
+    tasks, results = read_tasks(args.tasks), _results_of(args)
     if args.action == "plan":
-        return _plan(chosen, results.read(), args)
-    return _run(chosen, results, args)
+        return _plan(_chosen(tasks, args), results.read(), args)
+    return _run(tasks, results, args)
 
 
 def _results_of(args: argparse.Namespace) -> Results:
@@ -201,7 +200,8 @@ async def _run(tasks: Sequence[BatchTask], results: Results, args: argparse.Name
     results.hold()
     try:
         results.collect()
-        missing = results.missing(tasks, args.retry)[: args.limit]
+        chosen = _chosen(tasks, args)
+        missing = results.missing(chosen, args.retry)[: args.limit]
         place = Place(results.state_dir, state_dir() / "mirrors", common)
         cluster = None
         if args.ray:
@@ -226,7 +226,7 @@ async def _run(tasks: Sequence[BatchTask], results: Results, args: argparse.Name
                 await pool.prepare(missing)
             await pool.run(missing, _engine_answers(here=cluster is None))
         write_reports(results, tasks)
-        return _told(tasks, results)
+        return _told(chosen, results)
     finally:
         results.close()
 

@@ -58,7 +58,7 @@ def _summary(progress: BatchProgress, seconds: float) -> str:
     return (
         f"{progress.ended} of {progress.total} · {progress.passed} passed"
         f" · {len(progress.at_work)} at work in {progress.slots} slots"
-        f" · {duration(seconds)} · {rate:.0f} an hour{cost}"
+        f" · {duration(seconds)} · {rate:.0f} tasks an hour{cost}"
     )
 
 
