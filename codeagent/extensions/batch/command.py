@@ -49,9 +49,9 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     running.add_argument("--slots", metavar="N", type=count, help="tasks at the same time")
     add_list(running, "--allow", "RULE", "for all tasks: never ask about these calls")
     add_list(running, "--deny", "RULE", "for all tasks: deny these calls")
-    running.add_argument("--budget", metavar="USD", type=amount, help="of all tasks together")
+    running.add_argument("--budget", metavar="USD", type=amount, help="for all tasks together")
     running.add_argument(
-        "--task-budget", metavar="USD", type=amount, help="of each task that has none of its own"
+        "--task-budget", metavar="USD", type=amount, help="for each task without one of its own"
     )
     watching = actions.add_parser("watch", help="follow a batch that runs in another terminal")
     watching.add_argument("results", metavar="RESULTS", type=Path)
@@ -62,8 +62,8 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     add_sandbox(running, "off runs the commands of all tasks on this machine (default: docker)")
     applying = actions.add_parser("apply", help="open the patches in the hunk review")
     applying.add_argument("results", metavar="RESULTS", type=Path)
-    add_list(applying, "--only", "TEXT", "these, whether they passed or not; repeatable")
-    add_sandbox(applying, "where commands of yours on that screen run (default: docker)")
+    add_list(applying, "--only", "TEXT", "those of these tasks, whether they passed or not; repeatable")
+    add_sandbox(applying, "off runs your commands on that screen on this machine (default: docker)")
     comparing = actions.add_parser("compare", help="set the results of two batches side by side")
     add_flag(comparing, "--all", "every task, with its turns, time and cost")
     for name in ("one", "other"):
@@ -98,7 +98,7 @@ def _add_choice(parser: argparse.ArgumentParser) -> None:
         action="append",
         default=[],
         choices=("failed", "denied", "all"),
-        help="also do tasks again that ended so; repeatable",
+        help="also do tasks again that ended like this; repeatable",
     )
     parser.add_argument("--limit", metavar="N", type=count, help="at most N tasks")
     parser.add_argument("--shuffle", metavar="SEED", type=int, help="in a random order")
@@ -175,6 +175,8 @@ def _print(lines: Iterable[str]) -> int:
 
 def _chosen(tasks: Sequence[BatchTask], args: argparse.Namespace) -> list[BatchTask]:
     chosen = [task for task in tasks if not args.only or _is_named(args.only, task)]
+    if not chosen:
+        raise ConfigError("--only names no task; nothing was run")
     if args.shuffle is not None:
         random.Random(args.shuffle).shuffle(chosen)
     return chosen
@@ -197,10 +199,10 @@ def _plan(tasks: Sequence[BatchTask], results: Results, args: argparse.Namespace
 
 async def _run(tasks: Sequence[BatchTask], results: Results, args: argparse.Namespace) -> int:
     check_settings(json.dumps(common := _settings(args)))
+    chosen = _chosen(tasks, args)
     results.hold()
     try:
         results.collect()
-        chosen = _chosen(tasks, args)
         missing = results.missing(chosen, args.retry)[: args.limit]
         place = Place(results.state_dir, state_dir() / "mirrors", common)
         cluster = None
@@ -281,9 +283,10 @@ def _told(tasks: Sequence[BatchTask], results: Results) -> int:
     records = [results.records[task.key] for task in tasks if task.key in results.records]
     left = len(tasks) - len(records)
     passed = sum(record.passed for record in records)
-    say(f"{passed} of {len(tasks)} passed, {len(records) - passed} did not")
+    again = "; --retry failed does those again" * (len(records) > passed)
+    say(f"{passed} of {len(tasks)} passed, {len(records) - passed} did not{again}")
     if left:
-        say(f"{counted(left, 'task')} left: the same command continues with them")
+        say(f"{counted(left, 'task')} left; start the batch again to do them")
     say(f"{results.path / 'index.html'}")
     if any(record.passed and record.changed[0] for record in records):
         say(f"codeagent batch apply {shlex.quote(str(results.path))}")
