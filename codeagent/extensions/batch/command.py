@@ -62,7 +62,9 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     add_sandbox(running, "off runs the commands of all tasks on this machine (default: docker)")
     applying = actions.add_parser("apply", help="open the patches in the hunk review")
     applying.add_argument("results", metavar="RESULTS", type=Path)
-    add_list(applying, "--only", "TEXT", "those of these tasks, whether they passed or not; repeatable")
+    add_list(
+        applying, "--only", "TEXT", "those of these tasks, whether they passed or not; repeatable"
+    )
     add_sandbox(applying, "off runs your commands on that screen on this machine (default: docker)")
     comparing = actions.add_parser("compare", help="set the results of two batches side by side")
     add_flag(comparing, "--all", "every task, with its turns, time and cost")

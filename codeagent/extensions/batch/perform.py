@@ -2,12 +2,15 @@
 came of it."""
 
 import asyncio
+import json
+import os
 import shutil
 import time
 from collections.abc import Callable, Mapping
-from contextlib import suppress
+from contextlib import AsyncExitStack, suppress
 from dataclasses import replace
 from functools import partial
+from hashlib import sha256
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal, TypeVar
 
@@ -50,6 +53,8 @@ _PAUSES = (1.0, 5.0, 15.0)
 """Seconds before a task is continued whose sandbox could not be had."""
 _LONGEST_END = 120.0
 """Seconds that the process of a killed batch may take to end its work on the same task."""
+_LONGEST_BUILD = 1800.0
+"""Seconds for which a task waits until another has its image."""
 Done = TypeVar("Done")
 Tell = Callable[[Mapping[str, Any]], None]
 """Takes what changed of a task at work, such as its turn."""
@@ -177,19 +182,20 @@ class _Work:
             settings["limits"] = settings["limits"] | {"budget": max(budget - spent, 1e-6)}
         reader = _Reader(self._task, self._folder, attempt, self._tell)
         reader.ended = progress == "ended"
-        await self._app.work(
-            Task(
-                _GO_ON if progress == "begun" else self._task.prompt,
-                self._local,
-                settings,
-                recipe=self._task.recipe,
-                inputs=self._task.inputs,
-                resume=attempt.session or None,
-                needs_sandbox=needs_engine(self._task, self._place),
-                lists_changes=False,
-            ),
-            reader,
+        work = Task(
+            _GO_ON if progress == "begun" else self._task.prompt,
+            self._local,
+            settings,
+            recipe=self._task.recipe,
+            inputs=self._task.inputs,
+            resume=attempt.session or None,
+            needs_sandbox=needs_engine(self._task, self._place),
+            lists_changes=False,
         )
+        async with reader.first:
+            if work.needs_sandbox:
+                await self._until_image(reader.first, settings.get("sandbox"), attempt.commit)
+            await self._app.work(work, reader)
         attempt = replace(attempt, session=reader.session)
         left_out, changed = await self.patched(attempt)
         await _to_its_end(self._keep)
@@ -198,6 +204,21 @@ class _Work:
             state: State = "failed" if reader.fault else "passed"
             record = replace(record, state=state, error=reader.fault)
         return replace(record, changed=changed)
+
+    async def _until_image(self, first: AsyncExitStack, sandbox: Any, commit: str) -> None:
+        """Wait while another task has the same image pulled or built; if there is none, have others
+        wait until `first` is closed. Raises OSError."""
+        described = commit if self._task.trust_project else ""
+        name = sha256(json.dumps([sandbox, described]).encode()).hexdigest()[:16]
+        made = self._place.state_dir / f"image-{os.uname().nodename}-{name}"
+        if made.exists():
+            return
+        self._tell({"state": "waiting for its image"})
+        with suppress(TimeoutError):
+            await first.enter_async_context(alone(made.with_suffix(".lock"), _LONGEST_BUILD))
+        if made.exists():
+            await first.aclose()
+        first.push(lambda kind, *_: None if kind else made.touch())
 
     async def patched(self, attempt: Attempt) -> tuple[str, tuple[int, int, int]]:
         """Write the patch; return what it leaves out, and its size. Raises ConfigError, OSError."""
@@ -290,6 +311,8 @@ class _Reader:
         self.ended = False
         """Whether the agent's work had ended before: the check alone is left to do."""
         self.session = attempt.session
+        self.first = AsyncExitStack()
+        """What keeps others waiting until the sandbox is ready."""
         self.fault = ""
         """Why the check did not pass."""
 
@@ -300,6 +323,7 @@ class _Reader:
         """What is emitted before the run is in the log."""
 
     async def run(self, session: Session, prompt: str | RunRecipe | RunGroup) -> None:
+        await self.first.aclose()
         self.session = session.id
         self._folder.begin(replace(self._attempt, session=session.id))
         if not self.ended:

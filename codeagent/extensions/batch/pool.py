@@ -168,7 +168,9 @@ class Pool:
                     break
                 await self._wait(admission.asking)
             if waiting and not self._stopped:
-                self._view.say(f"tasks that did not begin as they might pass --budget: {len(waiting)}")
+                self._view.say(
+                    f"tasks that did not begin as they might pass --budget: {len(waiting)}"
+                )
         finally:
             self._stopped = True
             if admission.asking is not None:
