@@ -24,14 +24,14 @@ def on_terminal(batch: Batch, *words: str) -> PtyScreen:
 
 
 def test_a_terminal_shows_what_is_at_work_and_another_can_watch_it(batch: Batch) -> None:
-    batch.write(batch.task(0, *SLOW, name="a-slow-one"))
+    batch.write(batch.task(0, *SLOW, name="[/a] slow :x: one"))
     with on_terminal(batch, *batch.words, "--sandbox", "off") as screen:
         screen.wait_for("1 at work in")
         with on_terminal(batch, "batch", "watch", str(batch.results)) as watching:
             watching.wait_for("turn 1")
-            assert "a-slow-one" in watching.text()
+            assert "[/a] slow :x: one" in watching.text()
             watching.wait_for("no batch is running there")
-            assert "done        a-slow-one" in watching.text()
+            assert "done        [/a] slow :x: one" in watching.text()
             assert "\\x1b" not in watching.text()
             assert watching.exit_code() == 0
         assert screen.exit_code() == 0
@@ -45,6 +45,17 @@ def test_a_pipe_gets_a_line_for_each_end(batch: Batch) -> None:
     assert [line.split()[:2] for line in lines] == [["done", "first"], ["failed", "second"]]
     assert lines[1].endswith(": the check ended with exit code 1")
     assert "failed: the check ended" in (batch.results / "summary.md").read_text()
+
+
+def test_the_results_of_a_folder_of_tasks_are_beside_it(batch: Batch) -> None:
+    batch.write(batch.task(0))
+    (folder := batch.product.home / "many").mkdir()
+    (batch.product.home / "tasks.jsonl").rename(folder / "a.jsonl")
+    words = (sys.executable, "-m", "codeagent", "batch", "run", ".", "--sandbox", "off")
+    environment = batch.product.environment | {"PYTHONPATH": str(Path(__file__).parents[2])}
+    words = ("env", *(f"{name}={value}" for name, value in environment.items()), *words)
+    assert batch.product.call_in(folder, *words).code == 0
+    assert (batch.product.home / "many-results/index.html").exists()
 
 
 def test_the_summary_is_about_all_tasks_whichever_were_chosen(batch: Batch) -> None:

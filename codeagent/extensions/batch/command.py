@@ -152,7 +152,8 @@ def main(args: argparse.Namespace, app: "App") -> int | Coroutine[Any, Any, int]
 
 
 def _results_of(args: argparse.Namespace) -> Results:
-    return Results(args.results or args.tasks.with_name(f"{args.tasks.stem}-results"))
+    tasks = args.tasks if args.tasks.suffix else args.tasks.resolve()  # such as `.`
+    return Results(args.results or tasks.with_name(f"{tasks.stem}-results"))
 
 
 def _existing(path: Path) -> Results:
@@ -285,8 +286,10 @@ def _told(tasks: Sequence[BatchTask], results: Results) -> int:
     records = [results.records[task.key] for task in tasks if task.key in results.records]
     left = len(tasks) - len(records)
     passed = sum(record.passed for record in records)
-    again = "; --retry failed does those again" * (len(records) > passed)
-    say(f"{passed} of {len(tasks)} passed, {len(records) - passed} did not{again}")
+    if others := len(records) - passed:
+        say(f"{passed} of {len(tasks)} passed, {others} did not; --retry failed does those again")
+    else:
+        say(f"{passed} of {len(tasks)} passed")
     if left:
         say(f"{counted(left, 'task')} left; start the batch again to do them")
     say(f"{results.path / 'index.html'}")

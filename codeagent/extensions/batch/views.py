@@ -69,7 +69,9 @@ class BatchView:
         self.progress = progress
         # `sys.stdout` shows escape sequences instead of sending them.
         out = os.fdopen(1, "w", encoding="utf-8", errors="backslashreplace", closefd=False)
-        self._console = Console(file=out, highlight=False, soft_wrap=True)
+        self._console = Console(
+            file=out, highlight=False, markup=False, emoji=False, soft_wrap=True
+        )
         self._live = Live(
             console=self._console,
             get_renderable=self._picture,
