@@ -53,8 +53,8 @@ def test_the_results_of_a_folder_of_tasks_are_beside_it(batch: Batch) -> None:
     (batch.product.home / "tasks.jsonl").rename(folder / "a.jsonl")
     words = (sys.executable, "-m", "codeagent", "batch", "run", ".", "--sandbox", "off")
     environment = batch.product.environment | {"PYTHONPATH": str(Path(__file__).parents[2])}
-    words = ("env", *(f"{name}={value}" for name, value in environment.items()), *words)
-    assert batch.product.call_in(folder, *words).code == 0
+    given = [f"{name}={value}" for name, value in environment.items()]
+    assert batch.product.call_in(folder, "env", *given, *words).code == 0
     assert (batch.product.home / "many-results/index.html").exists()
 
 
