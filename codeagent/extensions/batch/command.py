@@ -140,11 +140,9 @@ def main(args: argparse.Namespace, app: "App") -> int | Coroutine[Any, Any, int]
             one, other = _existing(args.one), _existing(args.other)
             return _print(compared(one, other, every=args.all))
         case "import":
-            found = imported(args.kind, args.source, args.repository, args.check)
-            return _print(json.dumps(each, ensure_ascii=False) for each in found)
+            return _print(imported(args.kind, args.source, args.repository, args.check))
         case "export":
-            given = predictions(_existing(args.results))
-            return _print(json.dumps(each, ensure_ascii=False) for each in given)
+            return _print(predictions(_existing(args.results)))
     tasks, results = read_tasks(args.tasks), _results_of(args)
     if args.action == "plan":
         return _plan(_chosen(tasks, args), results.read(), args)
@@ -170,9 +168,9 @@ async def _demo(args: argparse.Namespace) -> int:
     return int(ended != {"passed": 3, "failed": 1, "denied": 1})
 
 
-def _print(lines: Iterable[str]) -> int:
+def _print(lines: Iterable[str | dict[str, Any]]) -> int:
     for line in lines:
-        print(line)
+        print(line if isinstance(line, str) else json.dumps(line, ensure_ascii=False))
     return 0
 
 
@@ -286,10 +284,8 @@ def _told(tasks: Sequence[BatchTask], results: Results) -> int:
     records = [results.records[task.key] for task in tasks if task.key in results.records]
     left = len(tasks) - len(records)
     passed = sum(record.passed for record in records)
-    if others := len(records) - passed:
-        say(f"{passed} of {len(tasks)} passed, {others} did not; --retry failed does those again")
-    else:
-        say(f"{passed} of {len(tasks)} passed")
+    again = "; --retry failed does the others again" * (passed < len(records))
+    say(f"{passed} of {len(tasks)} passed{again}")
     if left:
         say(f"{counted(left, 'task')} left; start the batch again to do them")
     say(f"{results.path / 'index.html'}")

@@ -2,7 +2,6 @@
 came of it."""
 
 import asyncio
-import json
 import os
 import shutil
 import time
@@ -10,7 +9,6 @@ from collections.abc import Callable, Mapping
 from contextlib import AsyncExitStack, suppress
 from dataclasses import replace
 from functools import partial
-from hashlib import sha256
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal, TypeVar
 
@@ -39,7 +37,7 @@ from codeagent.disk.private import make_private_folder
 from codeagent.extensions.batch.copies import Mirror, alone, changed_lines, discard
 from codeagent.extensions.batch.report import diff_page
 from codeagent.extensions.batch.results import Attempt, State, TaskFolder, TaskRecord
-from codeagent.extensions.batch.tasks import BatchTask
+from codeagent.extensions.batch.tasks import BatchTask, digest
 from codeagent.headless import answer_of_nobody, end_of
 from codeagent.session.export import write_down
 from codeagent.session.store import SessionStore
@@ -209,8 +207,8 @@ class _Work:
         """Wait while another task has the same image pulled or built; if there is none, have others
         wait until `first` is closed. Raises OSError."""
         described = commit if self._task.trust_project else ""
-        name = sha256(json.dumps([sandbox, described]).encode()).hexdigest()[:16]
-        made = self._place.state_dir / f"image-{os.uname().nodename}-{name}"
+        name = digest([sandbox, described, os.uname().nodename])
+        made = self._place.state_dir / f"image-{name}"
         if made.exists():
             return
         self._tell({"state": "waiting for its image"})

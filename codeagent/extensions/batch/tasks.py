@@ -74,15 +74,14 @@ class BatchTask(Section):
     def key(self) -> str:
         """The task's folder: its name, as far as a folder can have it, and a digest of all it
         says."""
-        digest = _digest(as_given(self))
         name = _UNSAFE.sub("-", self.name).strip("-.")[:40]
-        return f"{name}-{digest}" if name else digest
+        return f"{name}-{digest(as_given(self))}".lstrip("-")
 
     @property
     def subject(self) -> str:
         """A digest of what is to be done and how it is judged, whoever does it."""
         said = (self.repository, self.commit, self.prompt, self.recipe, self.inputs, self.check)
-        return _digest(said)
+        return digest(said)
 
     @property
     def title(self) -> str:
@@ -95,7 +94,8 @@ class BatchTask(Section):
         return merged(merged(common, self.settings), given)
 
 
-def _digest(said: Any) -> str:
+def digest(said: Any) -> str:
+    """Return a short name for what can be written as JSON."""
     return sha256(json.dumps(said, sort_keys=True).encode()).hexdigest()[:16]
 
 
@@ -135,12 +135,13 @@ def _of_file(path: Path) -> Iterator[BatchTask]:
         data = read_regular(path, follow=True, largest=_LARGEST)
     except OSError as error:
         raise ConfigError(f"{path} cannot be read ({error.strerror}); nothing was run") from error
-    for line, value in _lines(path, data) if path.suffix == ".jsonl" else _yaml(path, data):
+    for line, value in _lines(data) if path.suffix == ".jsonl" else _yaml(path, data):
         try:
-            task = checked(BatchTask, _placed(value, path.parent))
+            given = json.loads(value) if isinstance(value, bytes) else value
+            task = checked(BatchTask, _placed(given, path.parent))
             check_settings(json.dumps(task.settings_over({})))
             yield task
-        except (WrongValue, ConfigError) as error:
+        except (ValueError, ConfigError) as error:
             raise ConfigError(f"{path}:{line}: {_fault(error)}; nothing was run") from None
 
 
@@ -156,16 +157,8 @@ def check_settings(given: str) -> None:
     )
 
 
-def _lines(path: Path, data: bytes) -> Iterator[tuple[int, Any]]:
-    for number, line in enumerate(data.split(b"\n"), 1):
-        if not line.strip():
-            continue
-        try:
-            yield number, json.loads(line)
-        except ValueError as error:
-            raise ConfigError(
-                f"{path}:{number}: it is not JSON ({error}); nothing was run"
-            ) from None
+def _lines(data: bytes) -> Iterator[tuple[int, Any]]:
+    return ((at, line) for at, line in enumerate(data.split(b"\n"), 1) if line.strip())
 
 
 def _yaml(path: Path, data: bytes) -> Iterator[tuple[int, Any]]:
@@ -203,9 +196,11 @@ def _whole(folder: Path, where: str) -> str:
     return str(Path(folder, Path(where).expanduser()).resolve())
 
 
-def _fault(error: WrongValue | ConfigError) -> str:
+def _fault(error: ValueError | ConfigError) -> str:
     if isinstance(error, ConfigError):
         return str(error).removeprefix("the command line: ")
+    if not isinstance(error, WrongValue):
+        return f"it is not JSON ({error})"
     where = ".".join(map(str, error.path))
     if not error.unknown:
         return f"{where}: {error}" if where else str(error)
