@@ -24,14 +24,14 @@ def on_terminal(batch: Batch, *words: str) -> PtyScreen:
 
 
 def test_a_terminal_shows_what_is_at_work_and_another_can_watch_it(batch: Batch) -> None:
-    batch.write(batch.task(0, *SLOW, name="a-slow-one"))
+    batch.write(batch.task(0, *SLOW, name="[/a] slow :x: one"))
     with on_terminal(batch, *batch.words, "--sandbox", "off") as screen:
         screen.wait_for("1 at work in")
         with on_terminal(batch, "batch", "watch", str(batch.results)) as watching:
             watching.wait_for("turn 1")
-            assert "a-slow-one" in watching.text()
+            assert "[/a] slow :x: one" in watching.text()
             watching.wait_for("no batch is running there")
-            assert "done        a-slow-one" in watching.text()
+            assert "done        [/a] slow :x: one" in watching.text()
             assert "\\x1b" not in watching.text()
             assert watching.exit_code() == 0
         assert screen.exit_code() == 0
@@ -43,12 +43,55 @@ def test_a_pipe_gets_a_line_for_each_end(batch: Batch) -> None:
     batch.write(batch.task(0, name="first"), batch.task(1, name="second", check="false"))
     lines = sorted(batch.run().out.splitlines())
     assert [line.split()[:2] for line in lines] == [["done", "first"], ["failed", "second"]]
+    assert lines[1].endswith(": the check ended with exit code 1")
+    assert "failed: the check ended" in (batch.results / "summary.md").read_text()
+
+
+def test_the_results_of_a_folder_of_tasks_are_beside_it(batch: Batch) -> None:
+    batch.write(batch.task(0))
+    (folder := batch.product.home / "many").mkdir()
+    (batch.product.home / "tasks.jsonl").rename(folder / "a.jsonl")
+    words = (sys.executable, "-m", "codeagent", "batch", "run", ".", "--sandbox", "off")
+    environment = batch.product.environment | {"PYTHONPATH": str(Path(__file__).parents[2])}
+    given = [f"{name}={value}" for name, value in environment.items()]
+    assert batch.product.call_in(folder, "env", *given, *words).code == 0
+    assert (batch.product.home / "many-results/index.html").exists()
+
+
+def test_the_summary_is_about_all_tasks_whichever_were_chosen(batch: Batch) -> None:
+    batch.write(batch.task(0, name="first"), batch.task(1, name="second"))
+    for name in ("second", "first"):
+        assert batch.run("--only", name).code == 0
+    summary = (batch.results / "summary.md").read_text()
+    assert "# 2 of 2 tasks passed" in summary
+    assert summary.index("[first]") < summary.index("[second]")
+
+
+def test_a_folder_without_results_is_an_error(batch: Batch) -> None:
+    nowhere = str(batch.product.home / "one")
+    for words in (
+        ("watch",),
+        ("compare", nowhere),
+        ("export",),
+        ("plan", batch.words[2], "--like"),
+    ):
+        batch.write(batch.task(0))
+        done = batch.product.call("batch", *words, nowhere)
+        assert (done.code, "is not a folder with the results" in done.err) == (2, True)
+
+
+def test_a_wrong_setting_is_told_before_anything_is_run(batch: Batch) -> None:
+    batch.write(batch.task(0, settings={"sandbx": {}}))
+    assert "tasks.jsonl:1: sandbx: no such setting; did you mean sandbox?" in batch.run().err
+    batch.write(batch.task(0))
+    assert "not a rule: 'bash('" in batch.run("--allow", "bash(").err
+    assert not batch.results.exists()
 
 
 def test_a_plan_says_what_it_may_cost_by_what_like_tasks_used(batch: Batch) -> None:
     batch.write(batch.task(0))
     plan = ("batch", "plan", batch.words[2], "--results", str(batch.product.home / "new"))
-    assert "is not known before a task has ended" in batch.product.call(*plan).out
+    assert "is unknown until a task has ended" in batch.product.call(*plan).out
     batch.run()
     like = (*plan, "--like", str(batch.results))
     batch.write({"repository": str(batch.product.home / "one"), "prompt": "task 0"})
@@ -75,13 +118,15 @@ def test_two_batches_are_compared_task_by_task(batch: Batch) -> None:
 
 def test_the_demo_ends_with_a_page_that_leads_to_each_patch(batch: Batch) -> None:
     done = batch.product.call_apart("batch", "demo", "--sandbox", "off")
+    assert done.code == 0, done.err
     assert "3 of 5 passed" in done.err
     assert "a rule would have allowed it: write(VERSION)" in done.out
     [page] = [Path(line) for line in done.err.splitlines() if line.endswith("index.html")]
-    [rows] = re.findall(r"^const rows = (.*);$", page.read_text(), re.MULTILINE)
-    states = {row["title"]: row["state"] for row in json.loads(rows)}
+    [data] = re.findall(r"^const {rows, total} = (.*);$", page.read_text(), re.MULTILINE)
+    rows = json.loads(data)["rows"]
+    states = {row["title"]: row["state"] for row in rows}
     assert sorted(states.values()) == ["denied", "failed", "passed", "passed", "passed"]
-    for row in json.loads(rows):
+    for row in rows:
         assert (page.parent / row["key"] / "session.html").exists()
         assert (page.parent / row["key"] / "diff.html").exists()
     [diff] = page.parent.glob("fix-shorten-*/diff.html")

@@ -35,6 +35,8 @@ def open_patches(
     for record in records:
         if record.changed[0]:
             found[record.repository].append(record)
+    if not found:
+        say("there is no patch to take; --only TEXT also opens those of tasks that did not pass")
     for number, (repository, own) in enumerate(found.items()):
         patches = f"{len(own)} patch{'es' * (len(own) > 1)}"
         if not Path(repository, ".git").exists():

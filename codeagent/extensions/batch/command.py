@@ -7,10 +7,12 @@ import os
 import random
 import shlex
 import signal
+from collections import Counter
 from collections.abc import Awaitable, Callable, Coroutine, Iterable, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from codeagent.changes.diff import count as counted
 from codeagent.commands.arguments import add_flag, add_list, add_sandbox, amount, count, say
 from codeagent.config.local_environment import state_dir
 from codeagent.core.errors import ConfigError
@@ -25,7 +27,7 @@ from codeagent.extensions.batch.processes import Worker
 from codeagent.extensions.batch.progress import BatchProgress
 from codeagent.extensions.batch.report import write_reports
 from codeagent.extensions.batch.results import RECORDS, Results, TaskRecord
-from codeagent.extensions.batch.tasks import BatchTask, read_tasks
+from codeagent.extensions.batch.tasks import BatchTask, check_settings, read_tasks
 from codeagent.extensions.batch.views import BatchView
 from codeagent.sandbox.engine import Engine
 from codeagent.sandbox.engine_socket import engine_socket
@@ -40,16 +42,16 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     planning = actions.add_parser("plan", help="show what run would do")
     for each in (running, planning):
         _add_choice(each)
-        each.add_argument("--model", metavar="NAME", help="of tasks that name none")
+        each.add_argument("--model", metavar="NAME", help="model of tasks that name none")
     planning.add_argument(
         "--like", metavar="RESULTS", type=Path, help="estimate the cost by what these tasks used"
     )
     running.add_argument("--slots", metavar="N", type=count, help="tasks at the same time")
     add_list(running, "--allow", "RULE", "for all tasks: never ask about these calls")
     add_list(running, "--deny", "RULE", "for all tasks: deny these calls")
-    running.add_argument("--budget", metavar="USD", type=amount, help="of all tasks together")
+    running.add_argument("--budget", metavar="USD", type=amount, help="for all tasks together")
     running.add_argument(
-        "--task-budget", metavar="USD", type=amount, help="of each task that has none of its own"
+        "--task-budget", metavar="USD", type=amount, help="for each task without one of its own"
     )
     watching = actions.add_parser("watch", help="follow a batch that runs in another terminal")
     watching.add_argument("results", metavar="RESULTS", type=Path)
@@ -60,15 +62,17 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     add_sandbox(running, "off runs the commands of all tasks on this machine (default: docker)")
     applying = actions.add_parser("apply", help="open the patches in the hunk review")
     applying.add_argument("results", metavar="RESULTS", type=Path)
-    add_list(applying, "--only", "TEXT", "these, whether they passed or not; repeatable")
-    add_sandbox(applying, "where commands of yours on that screen run (default: docker)")
+    add_list(
+        applying, "--only", "TEXT", "those of these tasks, whether they passed or not; repeatable"
+    )
+    add_sandbox(applying, "off runs your commands on that screen on this machine (default: docker)")
     comparing = actions.add_parser("compare", help="set the results of two batches side by side")
     add_flag(comparing, "--all", "every task, with its turns, time and cost")
     for name in ("one", "other"):
         comparing.add_argument(name, metavar="RESULTS", type=Path)
     trying = actions.add_parser("demo", help="five tasks over two throwaway repositories")
     add_sandbox(trying, "off runs their commands on this machine (default: docker)")
-    _add_import(actions.add_parser("import", help="make tasks from what others have"))
+    _add_import(actions.add_parser("import", help="make tasks of SWE-bench, Exercism or recipes"))
     exporting = actions.add_parser("export", help="write predictions for SWE-bench's evaluation")
     exporting.add_argument("results", metavar="RESULTS", type=Path)
     actions.add_parser("work")
@@ -83,7 +87,10 @@ def _add_import(parser: argparse.ArgumentParser) -> None:
 
 def _add_choice(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(
-        "tasks", metavar="TASKS", type=Path, help="a .jsonl or .yaml file, or a folder of them"
+        "tasks",
+        metavar="TASKS",
+        type=Path,
+        help="a .jsonl or .yaml file, or a folder of such files",
     )
     parser.add_argument(
         "--results", metavar="DIR", type=Path, help="where results are (default: TASKS-results)"
@@ -93,9 +100,9 @@ def _add_choice(parser: argparse.ArgumentParser) -> None:
         action="append",
         default=[],
         choices=("failed", "denied", "all"),
-        help="also do tasks again that ended so; repeatable",
+        help="also do tasks again that ended like this; repeatable",
     )
-    parser.add_argument("--limit", metavar="N", type=count, help="only the first N of them")
+    parser.add_argument("--limit", metavar="N", type=count, help="at most N tasks")
     parser.add_argument("--shuffle", metavar="SEED", type=int, help="in a random order")
     add_list(parser, "--only", "TEXT", "only tasks whose name, key or repository has this in it")
 
@@ -114,15 +121,15 @@ def main(args: argparse.Namespace, app: "App") -> int | Coroutine[Any, Any, int]
             words = ["run", str(make_demo())]
             words += ["--sandbox", args.sandbox] if args.sandbox else []
             add_arguments(parser := argparse.ArgumentParser())
-            return main(parser.parse_args(words), app)
+            return _demo(parser.parse_args(words))
         case "watch":
-            return _watch(Results(args.results))
+            return _watch(_existing(args.results))
         case "apply":
             from codeagent.extensions.batch.applying import (
                 open_patches,
             )  # the others show no screen
 
-            results = Results(args.results).read()
+            results = _existing(args.results)
             wanted = [
                 record
                 for record in results.records.values()
@@ -130,29 +137,47 @@ def main(args: argparse.Namespace, app: "App") -> int | Coroutine[Any, Any, int]
             ]
             return open_patches(results, wanted, args.sandbox, app)
         case "compare":
-            one, other = Results(args.one).read(), Results(args.other).read()
+            one, other = _existing(args.one), _existing(args.other)
             return _print(compared(one, other, every=args.all))
         case "import":
-            tasks = imported(args.kind, args.source, args.repository, args.check)
-            return _print(json.dumps(task, ensure_ascii=False) for task in tasks)
+            return _print(imported(args.kind, args.source, args.repository, args.check))
         case "export":
-            found = predictions(Results(args.results).read())
-            return _print(json.dumps(each, ensure_ascii=False) for each in found)
-    chosen = _chosen(read_tasks(args.tasks), args)
-    results = Results(args.results or args.tasks.with_name(f"{args.tasks.stem}-results"))
+            return _print(predictions(_existing(args.results)))
+    tasks, results = read_tasks(args.tasks), _results_of(args)
     if args.action == "plan":
-        return _plan(chosen, results.read(), args)
-    return _run(chosen, results, args)
+        return _plan(_chosen(tasks, args), results.read(), args)
+    return _run(tasks, results, args)
 
 
-def _print(lines: Iterable[str]) -> int:
+def _results_of(args: argparse.Namespace) -> Results:
+    tasks = args.tasks if args.tasks.suffix else args.tasks.resolve()  # such as `.`
+    return Results(args.results or tasks.with_name(f"{tasks.stem}-results"))
+
+
+def _existing(path: Path) -> Results:
+    """Read the results of a batch. Raises ConfigError if there are none."""
+    if not (path / RECORDS).exists():
+        raise ConfigError(f"{path} is not a folder with the results of a batch")
+    return Results(path).read()
+
+
+async def _demo(args: argparse.Namespace) -> int:
+    """Run the demo, of which one task fails and one is denied; return 0 if it is so."""
+    await _run(read_tasks(args.tasks), results := _results_of(args), args)
+    ended = Counter(record.state for record in results.records.values())
+    return int(ended != {"passed": 3, "failed": 1, "denied": 1})
+
+
+def _print(lines: Iterable[str | dict[str, Any]]) -> int:
     for line in lines:
-        print(line)
+        print(line if isinstance(line, str) else json.dumps(line, ensure_ascii=False))
     return 0
 
 
 def _chosen(tasks: Sequence[BatchTask], args: argparse.Namespace) -> list[BatchTask]:
     chosen = [task for task in tasks if not args.only or _is_named(args.only, task)]
+    if not chosen:
+        raise ConfigError("--only names no task; nothing was run")
     if args.shuffle is not None:
         random.Random(args.shuffle).shuffle(chosen)
     return chosen
@@ -165,20 +190,22 @@ def _is_named(parts: Sequence[str], task: BatchTask | TaskRecord) -> bool:
 def _plan(tasks: Sequence[BatchTask], results: Results, args: argparse.Namespace) -> int:
     missing = results.missing(tasks, args.retry)[: args.limit]
     for task in missing:
-        print(f"{task.key:<30} {one_line(task.repository, 50):<50} {task.title}")
+        print(f"{task.key:<30} {task.title:<60} {one_line(task.repository, 500)}")
     print(f"{len(missing)} of {len(tasks)} tasks would run")
     if missing:
-        like = results if args.like is None else Results(args.like).read()
+        like = results if args.like is None else _existing(args.like)
         print(estimated(missing, list(like.records.values()), args.model))
     return 0
 
 
 async def _run(tasks: Sequence[BatchTask], results: Results, args: argparse.Namespace) -> int:
+    check_settings(json.dumps(common := _settings(args)))
+    chosen = _chosen(tasks, args)
     results.hold()
     try:
         results.collect()
-        missing = results.missing(tasks, args.retry)[: args.limit]
-        place = Place(results.state_dir, state_dir() / "mirrors", _settings(args))
+        missing = results.missing(chosen, args.retry)[: args.limit]
+        place = Place(results.state_dir, state_dir() / "mirrors", common)
         cluster = None
         if args.ray:
             from codeagent.extensions.batch.ray_workers import Cluster  # needs codeagent[ray]
@@ -202,7 +229,7 @@ async def _run(tasks: Sequence[BatchTask], results: Results, args: argparse.Name
                 await pool.prepare(missing)
             await pool.run(missing, _engine_answers(here=cluster is None))
         write_reports(results, tasks)
-        return _told(tasks, results)
+        return _told(chosen, results)
     finally:
         results.close()
 
@@ -257,7 +284,10 @@ def _told(tasks: Sequence[BatchTask], results: Results) -> int:
     records = [results.records[task.key] for task in tasks if task.key in results.records]
     left = len(tasks) - len(records)
     passed = sum(record.passed for record in records)
-    say(f"{passed} of {len(tasks)} passed, {len(records) - passed} did not, {left} are left")
+    again = "; --retry failed does the others again" * (passed < len(records))
+    say(f"{passed} of {len(tasks)} passed{again}")
+    if left:
+        say(f"{counted(left, 'task')} left; start the batch again to do them")
     say(f"{results.path / 'index.html'}")
     if any(record.passed and record.changed[0] for record in records):
         say(f"codeagent batch apply {shlex.quote(str(results.path))}")

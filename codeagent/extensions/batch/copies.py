@@ -116,10 +116,11 @@ class Mirror:
 
     def commit(self, name: str) -> str:
         """Return the full hash of what a commit, branch or tag names. Raises ConfigError."""
-        found = self._git(
-            "rev-parse", "--quiet", "--verify", "--end-of-options", f"{name}^{{commit}}"
-        )
-        return found.decode().strip()
+        words = ("rev-parse", "--verify", "--end-of-options", f"{name}^{{commit}}")
+        try:
+            return self._git(*words).decode().strip()
+        except ConfigError as error:
+            raise ConfigError(f"the repository has no commit, branch or tag {name}") from error
 
     def check_out(self, commit: str, folder: Path) -> None:
         """Make a working copy, with a repository of its own. Raises ConfigError.

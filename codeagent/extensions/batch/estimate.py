@@ -10,7 +10,9 @@ from codeagent.extensions.batch.tasks import BatchTask
 from codeagent.llm.catalog import entry, is_scripted, spellings
 from codeagent.llm.usage import Price
 
-_UNKNOWN = "what they cost is not known before a task has ended: --like names results of others"
+_UNKNOWN = (
+    "their cost is unknown until a task has ended; --like RESULTS estimates it by other tasks"
+)
 _PRICES = (
     "input_cost_per_token",
     "output_cost_per_token",
@@ -33,7 +35,7 @@ def estimated(tasks: Sequence[BatchTask], like: Sequence[TaskRecord], model: str
             total += fmean(known) * number
             priced += number
     if not priced:
-        return "what they cost is not known: there is no price for the model"
+        return "their cost is unknown: there is no price for the model"
     few = f" for {priced} of them; the others have no price" * (priced < len(tasks))
     return f"about ${total:.2f}{few}"
 

@@ -10,7 +10,6 @@ from codeagent.core.errors import ConfigError
 from codeagent.disk.opens import read_regular
 from codeagent.extensions.batch.results import Results
 
-KINDS = ("swebench", "exercism", "recipes")
 _LARGEST = 1 << 30
 _SWE = "Resolve this issue of the repository you are in. Do not change its tests.\n\n{problem_statement}"
 _EXERCISE = (
@@ -29,7 +28,7 @@ def imported(
     """
     found = False
     try:
-        for task in _tasks(kind, source, repositories, check):
+        for task in KINDS[kind](source, repositories, check):
             found = True
             yield task
     except OSError as error:
@@ -38,19 +37,7 @@ def imported(
         raise ConfigError(f"{source}: there is nothing in it that is known as {kind}")
 
 
-def _tasks(
-    kind: str, source: Path, repositories: Sequence[str], check: str
-) -> Iterator[dict[str, Any]]:
-    match kind:
-        case "swebench":
-            return _swebench(source, repositories, check)
-        case "exercism":
-            return _exercism(source, check)
-        case _:
-            return _recipes(source, repositories, check)
-
-
-def predictions(results: Results) -> Iterator[dict[str, str]]:
+def predictions(results: Results) -> Iterator[dict[str, Any]]:
     """Yield what SWE-bench's evaluation reads: the patch for each instance. Raises ConfigError."""
     for record in results.records.values():
         folder = results.folder(record.key)
@@ -83,7 +70,7 @@ def _swebench(source: Path, folders: Sequence[str], check: str) -> Iterator[dict
         yield {"name": name, "repository": there, **task, **_checked(check, name, ".")}
 
 
-def _exercism(source: Path, check: str) -> Iterator[dict[str, Any]]:
+def _exercism(source: Path, _: Sequence[str], check: str) -> Iterator[dict[str, Any]]:
     for described in sorted(source.glob("exercises/practice/*/.meta/config.json")):
         folder = described.parent.parent
         inside = str(folder.relative_to(source))
@@ -121,6 +108,9 @@ def _recipes(source: Path, repositories: Sequence[str], check: str) -> Iterator[
                 "recipe": name,
                 **_checked(check, name, "."),
             }
+
+
+KINDS = {"swebench": _swebench, "exercism": _exercism, "recipes": _recipes}
 
 
 def _checked(check: str, name: str, folder: str) -> dict[str, str]:

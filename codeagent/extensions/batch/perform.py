@@ -2,10 +2,11 @@
 came of it."""
 
 import asyncio
+import os
 import shutil
 import time
 from collections.abc import Callable, Mapping
-from contextlib import suppress
+from contextlib import AsyncExitStack, suppress
 from dataclasses import replace
 from functools import partial
 from pathlib import Path
@@ -31,11 +32,12 @@ from codeagent.core.messages import Usage
 from codeagent.core.notes import SHELL
 from codeagent.core.pulse import duration
 from codeagent.core.runtime import Session
+from codeagent.core.sanitize import one_line
 from codeagent.disk.private import make_private_folder
 from codeagent.extensions.batch.copies import Mirror, alone, changed_lines, discard
 from codeagent.extensions.batch.report import diff_page
-from codeagent.extensions.batch.results import Attempt, TaskFolder, TaskRecord
-from codeagent.extensions.batch.tasks import BatchTask
+from codeagent.extensions.batch.results import Attempt, State, TaskFolder, TaskRecord
+from codeagent.extensions.batch.tasks import BatchTask, digest
 from codeagent.headless import answer_of_nobody, end_of
 from codeagent.session.export import write_down
 from codeagent.session.store import SessionStore
@@ -51,6 +53,8 @@ _LONGEST_END = 120.0
 """Seconds that the process of a killed batch may take to end its work on the same task."""
 _LONGEST_COMMAND = 10.0
 """Seconds that the commands of a killed process may take to end: its watchdog is at work on that."""
+_LONGEST_BUILD = 1800.0
+"""Seconds for which a task waits until another has its image."""
 Done = TypeVar("Done")
 Tell = Callable[[Mapping[str, Any]], None]
 """Takes what changed of a task at work, such as its turn."""
@@ -188,33 +192,50 @@ class _Work:
     async def done(self, attempt: Attempt) -> TaskRecord:
         """Run the agent and the check; return what came of it. Raises CodeagentError, OSError."""
         assert self._app is not None
-        progress, passed, spent = await asyncio.to_thread(self._progress, attempt.session)
+        progress, fault, spent = await asyncio.to_thread(self._progress, attempt.session)
         settings = self._task.settings_over(self._place.settings)
         if budget := settings.get("limits", {}).get("budget"):  # it is one of each run
             settings["limits"] = settings["limits"] | {"budget": max(budget - spent, 1e-6)}
         reader = _Reader(self._task, self._folder, attempt, self._tell)
         reader.ended = progress == "ended"
-        reader.passed = passed
-        await self._app.work(
-            Task(
-                _GO_ON if progress == "begun" else self._task.prompt,
-                self._local,
-                settings,
-                recipe=self._task.recipe,
-                inputs=self._task.inputs,
-                resume=attempt.session or None,
-                needs_sandbox=needs_engine(self._task, self._place),
-                lists_changes=False,
-            ),
-            reader,
+        reader.fault = fault
+        work = Task(
+            _GO_ON if progress == "begun" else self._task.prompt,
+            self._local,
+            settings,
+            recipe=self._task.recipe,
+            inputs=self._task.inputs,
+            resume=attempt.session or None,
+            needs_sandbox=needs_engine(self._task, self._place),
+            lists_changes=False,
         )
+        async with reader.first:
+            if work.needs_sandbox:
+                await self._until_image(reader.first, settings.get("sandbox"), attempt.commit)
+            await self._app.work(work, reader)
         attempt = replace(attempt, session=reader.session)
         left_out, changed = await self.patched(attempt)
         await _to_its_end(self._keep)
-        record = self.record(attempt, error=reader.error or left_out)
-        if record.state == "done" and reader.passed is not None:
-            record = replace(record, state="passed" if reader.passed else "failed")
+        record = self.record(attempt, error=left_out)
+        if record.state == "done" and self._task.check:
+            state: State = "failed" if reader.fault else "passed"
+            record = replace(record, state=state, error=reader.fault or "")
         return replace(record, changed=changed)
+
+    async def _until_image(self, first: AsyncExitStack, sandbox: Any, commit: str) -> None:
+        """Wait while another task has the same image pulled or built; if there is none, have others
+        wait until `first` is closed. Raises OSError."""
+        described = commit if self._task.trust_project else ""
+        name = digest([sandbox, described, os.uname().nodename])
+        made = self._place.state_dir / f"image-{name}"
+        if made.exists():
+            return
+        self._tell({"state": "waiting for its image"})
+        with suppress(TimeoutError):
+            await first.enter_async_context(alone(made.with_suffix(".lock"), _LONGEST_BUILD))
+        if made.exists():
+            await first.aclose()
+        first.push(lambda kind, *_: None if kind else made.touch())
 
     async def patched(self, attempt: Attempt) -> tuple[str, tuple[int, int, int]]:
         """Write the patch; return what it leaves out, and its size. Raises ConfigError, OSError."""
@@ -229,22 +250,22 @@ class _Work:
 
         return await _to_its_end(made)
 
-    def _progress(self, session: str) -> tuple[_Progress, bool | None, float]:
-        """Return how far a session is that a killed process left, what its check said, and the US
-        dollars that it has cost. Raises SessionError."""
+    def _progress(self, session: str) -> tuple[_Progress, str | None, float]:
+        """Return how far a session is that a killed process left, the `_fault` of its check, and
+        the US dollars that it has cost. Raises SessionError."""
         events = (
             list(self._store.with_children(self._store.read(session).events)) if session else []
         )
         spent = gather_stats(events).usage.cost_usd or 0.0
         progress: _Progress = "new"
-        passed = None
+        fault = None
         for each in events:
             if isinstance(each, ToolResultAdded) and each.name == SHELL:
-                passed = _said(each)
+                fault = _fault(each)
             elif isinstance(each, RunStarted | RunFinished) and each.agent == MAIN:
                 ended = isinstance(each, RunFinished) and each.reason != "interrupted"
-                progress, passed = "ended" if ended else "begun", None
-        return progress, passed, spent
+                progress, fault = "ended" if ended else "begun", None
+        return progress, fault, spent
 
     def record(self, attempt: Attempt, *, error: str = "") -> TaskRecord:
         """Return what the log of the session says of the task, which an error fails."""
@@ -307,10 +328,10 @@ class _Reader:
         self.ended = False
         """Whether the agent's work had ended before: the check alone is left to do."""
         self.session = attempt.session
-        self.passed: bool | None = None
-        """What the check said; None without one."""
-        self.error = ""
-        """Why it said nothing."""
+        self.first = AsyncExitStack()
+        """What keeps others waiting until the sandbox is ready."""
+        self.fault: str | None = None
+        """Why the check did not pass, empty if it did; None as long as it has not ended."""
 
     def say(self, text: str) -> None:
         self._tell({"state": text})
@@ -319,14 +340,15 @@ class _Reader:
         """What is emitted before the run is in the log."""
 
     async def run(self, session: Session, prompt: str | RunRecipe | RunGroup) -> None:
+        await self.first.aclose()
         self.session = session.id
         self._folder.begin(replace(self._attempt, session=session.id))
         if not self.ended:
             self._tell({"state": "working"})
             await self._run(session, prompt)
-        if self._task.check and self.passed is None:
+        if self._task.check and self.fault is None:
             self._tell({"state": "checking"})
-            self.passed = await self._checked(session)
+            self.fault = await self._checked(session)
 
     async def _run(self, session: Session, prompt: str | RunRecipe | RunGroup) -> None:
         async for event in session.agent.run(prompt):
@@ -338,23 +360,25 @@ class _Reader:
                 cost = self._usage.cost_usd
                 self._tell({"state": "working", "turn": self._turns, "cost": cost})
 
-    async def _checked(self, session: Session) -> bool:
-        """Run the check in the session's sandbox. Raises SandboxError if it could not end there."""
+    async def _checked(self, session: Session) -> str:
+        """Run the check in the session's sandbox; return why it did not pass. Raises SandboxError if
+        it could not end there."""
         events = session.events()
         if session.do(RunShell(self._task.check, shared=False)) is not None:
-            return False
+            return "the check could not be started"
         try:
             async with asyncio.timeout(self._task.check_seconds):
                 async for event in events:
                     if isinstance(event, ToolResultAdded) and event.name == SHELL:
-                        if (passed := _said(event)) is None:
+                        if (fault := _fault(event)) is None:
                             raise SandboxError(f"the check was cut off: {event.error}")
-                        return passed
+                        return fault
         except TimeoutError:
-            self.error = f"the check took longer than {duration(self._task.check_seconds)}"
-            session.do(Stop(self.error))
+            fault = f"the check took longer than {duration(self._task.check_seconds)}"
+            session.do(Stop(fault))
             await session.agent.settled()
-        return False
+            return fault
+        return "the session ended before the check"
 
 
 def _is_used(folder: Path) -> bool:
@@ -366,10 +390,13 @@ def _is_used(folder: Path) -> bool:
     return False
 
 
-def _said(result: ToolResultAdded) -> bool | None:
-    """Return what a check said; None if it was cut off."""
-    cut_off = result.is_error and result.details.get("exit_code") is None
-    return None if cut_off else not result.is_error
+def _fault(result: ToolResultAdded) -> str | None:
+    """Return why the check of this result did not pass, empty if it did; None if it was cut
+    off."""
+    if not result.is_error:
+        return ""
+    code = result.details.get("exit_code")
+    return None if code is None else f"the check ended with exit code {code}"
 
 
 def _main_end(event: KnownEvent | UnknownEvent) -> RunFinished | None:
@@ -386,7 +413,9 @@ def _unanswered(events: list[KnownEvent | UnknownEvent]) -> tuple[str, ...]:
     for event in events:
         match event:
             case ApprovalRequested():
-                asked[event.approval_id] = event.proposal or f"{event.name}: {event.target}"
+                asked[event.approval_id] = (
+                    event.proposal or f"{event.name}, for {one_line(event.target, 100)}"
+                )
             case ApprovalResolved(answer="deny", source="auto"):
                 denied[asked.get(event.approval_id, "")] = None
             case _:

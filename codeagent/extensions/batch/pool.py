@@ -168,7 +168,9 @@ class Pool:
                     break
                 await self._wait(admission.asking)
             if waiting and not self._stopped:
-                self._view.say(f"the budget is reached: {len(waiting)} tasks did not begin")
+                self._view.say(
+                    f"tasks that did not begin as they might pass --budget: {len(waiting)}"
+                )
         finally:
             self._stopped = True
             if admission.asking is not None:
@@ -206,6 +208,7 @@ class Pool:
 
     async def _work(self, worker: TaskWorker, task: BatchTask) -> None:
         folder = self._results.begin(task.key)
+        self._progress.changed(task.key, {"title": task.title, "state": "starting"})
         record = None
         for _ in range(_MOST_DEATHS):
             with suppress(WorkerDied):
@@ -231,6 +234,8 @@ class Pool:
         if self._stopped:
             for worker in self._all():
                 worker.kill()
+        else:
+            self._view.say("stopping in order; Ctrl+C again stops at once")
         self._stopped = True
         if self._preparing is not None:
             self._preparing.cancel()

@@ -10,7 +10,7 @@ from typing import Any
 from codeagent.changes.diff import count
 from codeagent.core.messages import Usage
 from codeagent.core.pulse import duration
-from codeagent.core.sanitize import visible
+from codeagent.core.sanitize import one_line, visible
 from codeagent.disk.private import replace_private
 from codeagent.extensions.batch.results import Results, TaskRecord
 from codeagent.extensions.batch.tasks import BatchTask
@@ -24,7 +24,7 @@ def write_reports(results: Results, tasks: Sequence[BatchTask]) -> None:
     """Write `summary.md` and `index.html` into the folder of the results. Raises OSError."""
     records = [results.records[task.key] for task in tasks if task.key in results.records]
     replace_private(results.path / "summary.md", markdown(records, len(tasks)).encode())
-    replace_private(results.path / "index.html", page(records).encode())
+    replace_private(results.path / "index.html", page(records, len(tasks)).encode())
 
 
 def markdown(records: Sequence[TaskRecord], total: int) -> str:
@@ -62,10 +62,11 @@ def markdown(records: Sequence[TaskRecord], total: int) -> str:
 
 def _row(record: TaskRecord) -> str:
     files, added, removed = record.changed
+    title = _plain(record.title)
     cost = f"${record.usage.cost_usd:.4f}" if record.usage.cost_usd else ""
     cells = (
-        f"[{_plain(record.title)}]({record.key}/session.html)",
-        record.state,
+        f"[{title}]({record.key}/session.html)" if record.session else title,
+        f"{record.state}: {_plain(one_line(record.error, 200))}" if record.error else record.state,
         f"[{files} +{added} −{removed}]({record.key}/diff.html)" if files else "",
         str(record.turns),
         duration(record.seconds),
@@ -76,7 +77,7 @@ def _row(record: TaskRecord) -> str:
 
 def _plain(text: str) -> str:
     """Return a text that is nothing but text in a table of Markdown."""
-    return html.escape(text).replace("|", "\\|").replace("`", "'").replace("[", "\\[")
+    return html.escape(text).translate({ord(each): f"&#{ord(each)};" for each in "\\|`[]*_"})
 
 
 def _code(text: str) -> str:
@@ -84,8 +85,9 @@ def _code(text: str) -> str:
     return f"`{plain}`"
 
 
-def page(records: Sequence[TaskRecord]) -> str:
-    """Return the page with a table that can be filtered and sorted, and two plots."""
+def page(records: Sequence[TaskRecord], total: int) -> str:
+    """Return the page with a table that can be filtered and sorted, and two plots; `total` counts
+    tasks without a record too."""
     rows = [
         {
             "key": record.key,
@@ -103,7 +105,7 @@ def page(records: Sequence[TaskRecord]) -> str:
         }
         for record in records
     ]
-    return _filled("page.html", rows)
+    return _filled("page.html", {"rows": rows, "total": total})
 
 
 def diff_page(title: str, patch: Path) -> str:

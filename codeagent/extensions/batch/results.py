@@ -49,7 +49,7 @@ class TaskRecord:
     model: str
     state: State
     error: str
-    """Why it failed, if not by what its check said; else empty."""
+    """Why it failed or ended early; else empty."""
     denied: tuple[str, ...]
     """The rules that would have allowed what nobody was there to allow."""
     changed: tuple[int, int, int]

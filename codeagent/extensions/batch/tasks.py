@@ -2,7 +2,8 @@
 digest of what it says."""
 
 import json
-from collections.abc import Callable, Iterator, Mapping
+import os
+from collections.abc import Iterator, Mapping
 from dataclasses import field, fields
 from functools import cache, cached_property
 from hashlib import sha256
@@ -10,7 +11,9 @@ from pathlib import Path
 from typing import Annotated, Any
 
 from codeagent.config.checking import WrongValue, above, as_given, checked, filled
-from codeagent.config.settings import LimitSettings, RuleSettings, Section
+from codeagent.config.layers import load_settings
+from codeagent.config.local_environment import state_dir, user_config_file
+from codeagent.config.settings import Section
 from codeagent.core.dataclass import record
 from codeagent.core.errors import ConfigError
 from codeagent.core.lazy_regex import lazy_regex
@@ -19,6 +22,7 @@ from codeagent.core.sanitize import one_line
 from codeagent.core.yaml_text import Unreadable, documents
 from codeagent.disk.opens import read_regular
 from codeagent.tools.faults import nearest_or_all
+from codeagent.tools.shell.rules import decides
 
 _SUFFIXES = (".jsonl", ".yaml", ".yml")
 _LARGEST = 256 << 20
@@ -27,16 +31,6 @@ _LONG_YAML = 64 << 10
 _ADDRESS = lazy_regex(r"[a-z][a-z0-9+]*://|[^/\s]+@[^/\s]+:")
 """How the address of a repository on another machine begins."""
 _UNSAFE = lazy_regex(r"[^A-Za-z0-9._]+")
-
-
-def _as_in(table: type[Section], name: str) -> Callable[[dict[str, Any]], dict[str, Any]]:
-    """Return what checks a table that is written as in `config.toml`."""
-
-    def sound(given: dict[str, Any]) -> dict[str, Any]:
-        checked(table, given, (name,))
-        return given
-
-    return sound
 
 
 @record
@@ -61,9 +55,9 @@ class BatchTask(Section):
     """What it is called in tables."""
     model: str | None = None
     mode: Mode | None = None
-    rules: Annotated[dict[str, Any], _as_in(RuleSettings, "rules")] = field(default_factory=dict)
+    rules: dict[str, Any] = field(default_factory=dict)
     """`allow`, `ask` and `deny`, each a list."""
-    limits: Annotated[dict[str, Any], _as_in(LimitSettings, "limits")] = field(default_factory=dict)
+    limits: dict[str, Any] = field(default_factory=dict)
     settings: dict[str, Any] = field(default_factory=dict)
     """Further settings, as in `config.toml`."""
     trust_project: bool = False
@@ -80,15 +74,14 @@ class BatchTask(Section):
     def key(self) -> str:
         """The task's folder: its name, as far as a folder can have it, and a digest of all it
         says."""
-        digest = _digest(as_given(self))
         name = _UNSAFE.sub("-", self.name).strip("-.")[:40]
-        return f"{name}-{digest}" if name else digest
+        return f"{name}-{digest(as_given(self))}".lstrip("-")
 
     @property
     def subject(self) -> str:
         """A digest of what is to be done and how it is judged, whoever does it."""
         said = (self.repository, self.commit, self.prompt, self.recipe, self.inputs, self.check)
-        return _digest(said)
+        return digest(said)
 
     @property
     def title(self) -> str:
@@ -101,7 +94,8 @@ class BatchTask(Section):
         return merged(merged(common, self.settings), given)
 
 
-def _digest(said: Any) -> str:
+def digest(said: Any) -> str:
+    """Return a short name for what can be written as JSON."""
     return sha256(json.dumps(said, sort_keys=True).encode()).hexdigest()[:16]
 
 
@@ -141,23 +135,30 @@ def _of_file(path: Path) -> Iterator[BatchTask]:
         data = read_regular(path, follow=True, largest=_LARGEST)
     except OSError as error:
         raise ConfigError(f"{path} cannot be read ({error.strerror}); nothing was run") from error
-    for line, value in _lines(path, data) if path.suffix == ".jsonl" else _yaml(path, data):
+    for line, value in _lines(data) if path.suffix == ".jsonl" else _yaml(path, data):
         try:
-            yield checked(BatchTask, _placed(value, path.parent))
-        except WrongValue as error:
+            given = json.loads(value) if isinstance(value, bytes) else value
+            task = checked(BatchTask, _placed(given, path.parent))
+            check_settings(json.dumps(task.settings_over({})))
+            yield task
+        except (ValueError, ConfigError) as error:
             raise ConfigError(f"{path}:{line}: {_fault(error)}; nothing was run") from None
 
 
-def _lines(path: Path, data: bytes) -> Iterator[tuple[int, Any]]:
-    for number, line in enumerate(data.split(b"\n"), 1):
-        if not line.strip():
-            continue
-        try:
-            yield number, json.loads(line)
-        except ValueError as error:
-            raise ConfigError(
-                f"{path}:{number}: it is not JSON ({error}); nothing was run"
-            ) from None
+@cache
+def check_settings(given: str) -> None:
+    """Raise ConfigError if settings, as JSON, cannot be those of a session of the user's."""
+    load_settings(
+        json.loads(given),
+        environment=os.environ,
+        user_file=user_config_file(),
+        workspace=state_dir(),  # which is no project
+        decides=decides,
+    )
+
+
+def _lines(data: bytes) -> Iterator[tuple[int, Any]]:
+    return ((at, line) for at, line in enumerate(data.split(b"\n"), 1) if line.strip())
 
 
 def _yaml(path: Path, data: bytes) -> Iterator[tuple[int, Any]]:
@@ -195,7 +196,11 @@ def _whole(folder: Path, where: str) -> str:
     return str(Path(folder, Path(where).expanduser()).resolve())
 
 
-def _fault(error: WrongValue) -> str:
+def _fault(error: ValueError | ConfigError) -> str:
+    if isinstance(error, ConfigError):
+        return str(error).removeprefix("the command line: ")
+    if not isinstance(error, WrongValue):
+        return f"it is not JSON ({error})"
     where = ".".join(map(str, error.path))
     if not error.unknown:
         return f"{where}: {error}" if where else str(error)

@@ -38,15 +38,15 @@ def picture(progress: BatchProgress, most: int) -> Group:
     table = Table(box=None, pad_edge=False, show_header=False, expand=True)
     for ratio in (5, 3):
         table.add_column(no_wrap=True, ratio=ratio)
-    for width in (9, 8, 9):
+    for width in (8, 11, 9):
         table.add_column(no_wrap=True, width=width, justify="right")
     now = time.time()
     rows = sorted(progress.at_work.items(), key=lambda item: float(item[1]["since"]))
-    for key, row in rows[:most]:
+    for _, row in rows[:most]:
         cost = f"${row['cost']:.4f}" if row.get("cost") else ""
         turn = f"turn {row['turn']}" if "turn" in row else ""
-        state = one_line(str(row.get("state", "starting")), 60)
-        table.add_row(one_line(key, 80), state, turn, duration(now - row["since"]), cost)
+        state = one_line(str(row["state"]), 60)
+        table.add_row(row["title"], state, turn, duration(now - row["since"]), cost)
     if len(rows) > most:
         table.add_row(f"and {len(rows) - most} more")
     return Group(table, Text(_summary(progress, now - progress.began), style="bold"))
@@ -58,7 +58,7 @@ def _summary(progress: BatchProgress, seconds: float) -> str:
     return (
         f"{progress.ended} of {progress.total} · {progress.passed} passed"
         f" · {len(progress.at_work)} at work in {progress.slots} slots"
-        f" · {duration(seconds)} · {rate:.0f} an hour{cost}"
+        f" · {duration(seconds)} · {rate:.0f} tasks an hour{cost}"
     )
 
 
@@ -69,7 +69,9 @@ class BatchView:
         self.progress = progress
         # `sys.stdout` shows escape sequences instead of sending them.
         out = os.fdopen(1, "w", encoding="utf-8", errors="backslashreplace", closefd=False)
-        self._console = Console(file=out, highlight=False, soft_wrap=True)
+        self._console = Console(
+            file=out, highlight=False, markup=False, emoji=False, soft_wrap=True
+        )
         self._live = Live(
             console=self._console,
             get_renderable=self._picture,

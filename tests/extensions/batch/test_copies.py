@@ -116,7 +116,7 @@ def test_nothing_of_the_copy_s_own_repository_is_run_for_a_patch(
 
 @pytest.mark.parametrize("name", ["gone", "--help", "main;ls"])
 def test_a_commit_that_is_not_there_is_told(name: str, mirror: Mirror) -> None:
-    with pytest.raises(ConfigError, match="git rev-parse"):
+    with pytest.raises(ConfigError, match="no commit, branch or tag"):
         mirror.commit(name)
 
 

@@ -210,3 +210,52 @@ async def test_the_lock_of_a_task_is_held_until_its_copying_has_ended(
     may_end.set()
     with pytest.raises(asyncio.CancelledError):
         await working
+
+
+class Images:
+    """Has a sandbox ready for a task when the test lets it, and then ends its session."""
+
+    def __init__(self) -> None:
+        self.asked: list[str] = []
+        self.has_asked = asyncio.Event()
+        self.go_on = asyncio.Event()
+        self.fails = False
+
+    async def work(self, task: Task, reader: Any) -> None:
+        self.asked.append(str(task.prompt))
+        self.has_asked.set()
+        await self.go_on.wait()
+        if not self.fails:
+            await reader.first.aclose()
+        raise CodeagentError("enough")
+
+
+@pytest.mark.parametrize("fails", [False, True])
+async def test_one_task_has_the_image_made_and_the_others_wait_for_it(
+    fails: bool, tmp_path: Path
+) -> None:
+    app: Any = Images()
+    app.fails = fails
+    place, waits = Place(tmp_path / "state", tmp_path / "mirrors", {}), asyncio.Event()
+
+    def tell(told: Mapping[str, Any]) -> None:
+        if app.asked and told["state"] == "waiting for its image":
+            waits.set()
+
+    def begun(name: str) -> "asyncio.Task[TaskRecord]":
+        (folder := TaskFolder(tmp_path / name)).path.mkdir()
+        folder.begin(Attempt(1, "c" * 40))
+        task = BatchTask(repository="/there", prompt=name)
+        return asyncio.ensure_future(perform(task, folder, place, app, tell))
+
+    one = begun("one")
+    await app.has_asked.wait()
+    other = begun("other")
+    await waits.wait()
+    for _ in range(20):
+        await asyncio.sleep(0)
+    assert app.asked == ["one"]
+    app.go_on.set()
+    await asyncio.gather(one, other)
+    assert app.asked == ["one", "other"]
+    assert bool(list(place.state_dir.glob("image-*[!k]"))) != fails

@@ -182,7 +182,7 @@ async def test_a_budget_is_never_passed_also_by_what_was_spent_before(tmp_path: 
     worked.may_end.set()
     await batch.run(at_once)
     assert len(batch.results.records) == 3
-    assert batch.view.lines[-1] == "the budget is reached: 1 tasks did not begin"
+    assert batch.view.lines[-1] == "tasks that did not begin as they might pass --budget: 1"
     batch.results.close()
     again = Batch(tmp_path, worked, budget=3.2, task_budget=1.0)
     await again.run(at_once, again.results.missing(TASKS))

@@ -183,8 +183,16 @@ def test_the_summary_names_the_rules_that_would_have_allowed_what_was_denied() -
     assert "- `bash(ls)`: 2 times" in text
 
 
+@pytest.mark.parametrize("title", ["[a](javascript:x)", "\\](javascript:x)", "<b>", "a | b", "`a`"])
+def test_a_title_is_nothing_but_text_in_the_summary(title: str) -> None:
+    [row] = markdown([replace(RECORD, title=title)], 1).splitlines()[-1:]
+    assert row.count("|") == 7
+    assert not set("<`\\") & set(row)
+    assert row.count("](") == 2
+
+
 def test_the_page_needs_nothing_else_and_no_title_can_end_its_script() -> None:
-    text = page([replace(RECORD, title="</script><script>alert(1)</script>")])
+    text = page([replace(RECORD, title="</script><script>alert(1)</script>")], 1)
     assert text.count("</script>") == 1
     assert "src=" not in text
     assert "http" not in text.replace("http-equiv", "").replace("http://www.w3.org/2000/svg", "")
