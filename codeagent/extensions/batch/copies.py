@@ -18,9 +18,10 @@ from codeagent.core.host_programs import HostProgram, minimal, run_program, star
 from codeagent.core.programs import find_program
 from codeagent.core.sanitize import one_line
 from codeagent.disk.locks import open_lock_file, try_lock
-from codeagent.disk.opens import closing_fd, open_folder, remove_tree
+from codeagent.disk.opens import closing_fd, open_folder
 from codeagent.disk.private import make_private_folder
 from codeagent.disk.repository import isolated_environment
+from codeagent.disk.trees import remove_tree
 
 CLONING = HostProgram("git for batches", None)
 _SECONDS = 1800.0
