@@ -52,7 +52,7 @@ class Batches:
             {
                 "repository": f"repository-{number % REPOSITORIES}",
                 "prompt": f"task {number}",
-                "allow": ["bash"],
+                "rules": {"allow": ["bash"]},
                 "model": self.model,
             }
             for number in range(count)
@@ -230,7 +230,6 @@ def _many_lines() -> Iterator[Figure]:
             "/r/1",
             "a" * 40,
             "openai/gpt-5",
-            "done",
             "passed",
             "",
             (),
@@ -238,7 +237,6 @@ def _many_lines() -> Iterator[Figure]:
             Usage(input_tokens=1000, output_tokens=100, cost_usd=0.01),
             5,
             12.5,
-            1.0,
             1,
             "s",
         )

@@ -62,7 +62,7 @@ def test_a_full_disk_loses_no_task_and_the_next_start_finishes(batch: Batch) -> 
         done = batch.run("--retry", "failed")
         assert done.code == 0, done.err
         last = {record["key"]: record for record in batch.records}
-        assert [each["verdict"] for each in last.values()] == ["passed"] * 4
+        assert [each["state"] for each in last.values()] == ["passed"] * 4
         assert not [*batch.results.glob("*/copy"), *(batch.results / "begun").iterdir()]
     finally:
         subprocess.run(["umount", str(batch.results)], check=True)
@@ -139,18 +139,18 @@ def make_hostile(repository: Path, ran: Path) -> None:
 def test_nothing_of_a_hostile_repository_is_run_or_trusted(batch: Batch) -> None:
     ran = batch.product.home / "ran"
     make_hostile(batch.product.home / "one", ran)
-    own = batch.task(2, allow=[], prompt="", recipe="evil")
+    own = batch.task(2, rules={}, prompt="", recipe="evil")
     del own["prompt"]
     batch.write(
-        batch.task(0, allow=[], check="true"),
+        batch.task(0, rules={}, check="true"),
         own,
-        batch.task(4, calls(("evil", {})), say("done"), allow=[], check="true"),
+        batch.task(4, calls(("evil", {})), say("done"), rules={}, check="true"),
     )
     batch.run(sandbox="docker")
     records = batch.records
     assert len(records) == 3
     [recipe] = [record for record in records if record["title"] == "evil"]
-    assert recipe["reason"] == "failed"
+    assert recipe["state"] == "failed"
     assert "trust" in recipe["error"]
     [denied] = [record for record in records if record["title"] == "task 0"]
     assert denied["denied"], "the repository's own rules allow nothing"
@@ -168,7 +168,7 @@ def test_a_repository_that_would_widen_what_is_allowed_is_refused(batch: Batch) 
     batch.write(batch.task(0))
     batch.run()
     [record] = batch.records
-    assert record["reason"] == "failed"
+    assert record["state"] == "failed"
     assert "may only tighten" in record["error"]
 
 
@@ -222,7 +222,9 @@ def test_many_tasks_want_the_network_and_each_gets_a_way_out_of_its_own(
     number = up_to(3, 20)
     networked = ("bash", {"command": FETCH, "network": True})
     model = batch.product.script(calls(networked), say("done"))
-    tasks = (batch.task(each, allow=["bash", "bash(network: *)"]) for each in range(number))
+    tasks = (
+        batch.task(each, rules={"allow": ["bash", "bash(network: *)"]}) for each in range(number)
+    )
     batch.write(*(task | {"model": model} for task in tasks))
     done = batch.run("--slots", "6", sandbox="docker")
     tried(number)

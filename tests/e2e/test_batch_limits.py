@@ -67,7 +67,7 @@ async def test_a_refusal_slows_all_tasks_once_and_each_of_them_ends(
         words = (*batch.words, "--sandbox", "off", "--slots", str(slots))
         await asyncio.to_thread(product.call_apart, *words, env=environment)
     assert server.rejected == []
-    assert [record["reason"] for record in batch.records] == ["done"] * number
+    assert [record["state"] for record in batch.records] == ["done"] * number
     assert any(gate.waves), "it was never too fast"
     assert max(gate.waves) <= slots, "only those that were on their way are refused"
     assert sum(gate.waves) <= slots + number / 2

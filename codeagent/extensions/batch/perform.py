@@ -21,7 +21,6 @@ from codeagent.core.errors import CodeagentError, SandboxError, SessionError
 from codeagent.core.events import (
     KnownEvent,
     RunFinished,
-    RunReason,
     RunStarted,
     ToolResultAdded,
     TurnFinished,
@@ -30,11 +29,12 @@ from codeagent.core.events import (
 from codeagent.core.json_types import MAIN
 from codeagent.core.messages import Usage
 from codeagent.core.notes import SHELL
+from codeagent.core.pulse import duration
 from codeagent.core.runtime import Session
 from codeagent.disk.private import make_private_folder
 from codeagent.extensions.batch.copies import Mirror, alone, changed_lines, discard
 from codeagent.extensions.batch.report import diff_page
-from codeagent.extensions.batch.results import Attempt, TaskFolder, TaskRecord, Verdict
+from codeagent.extensions.batch.results import Attempt, TaskFolder, TaskRecord
 from codeagent.extensions.batch.tasks import BatchTask
 from codeagent.headless import answer_of_nobody, end_of
 from codeagent.session.export import write_down
@@ -98,7 +98,7 @@ def given_up(task: BatchTask, folder: TaskFolder, place: Place, error: str) -> T
         return ended
     attempt = folder.attempt() or Attempt(1, "")
     record = _Work(task, folder, place, None, lambda told: None).record(attempt, error=error)
-    folder.finish(record := replace(record, ended=time.time()))
+    folder.finish(record)
     return record
 
 
@@ -126,8 +126,8 @@ async def _performed(
             with suppress(CodeagentError):  # it failed already
                 _, changed = await work.patched(attempt)
                 record = replace(record, changed=changed)
-    record = replace(record, seconds=round(time.monotonic() - began, 3), ended=time.time())
-    if record.reason != "interrupted":
+    record = replace(record, seconds=round(time.monotonic() - began, 3))
+    if record.state != "interrupted":
         folder.finish(record)
         await _to_its_end(partial(discard, folder.copy))
     return record
@@ -192,7 +192,9 @@ class _Work:
         attempt = replace(attempt, session=reader.session)
         left_out, changed = await self.patched(attempt)
         await _to_its_end(self._keep)
-        record = self.record(attempt, verdict=reader.verdict, error=left_out)
+        record = self.record(attempt, error=reader.error or left_out)
+        if record.state == "done" and reader.passed is not None:
+            record = replace(record, state="passed" if reader.passed else "failed")
         return replace(record, changed=changed)
 
     async def patched(self, attempt: Attempt) -> tuple[str, tuple[int, int, int]]:
@@ -225,14 +227,13 @@ class _Work:
         ended = isinstance(last := runs[-1], RunFinished) and last.reason != "interrupted"
         return "ended" if ended else "begun", spent
 
-    def record(self, attempt: Attempt, *, verdict: Verdict = "none", error: str = "") -> TaskRecord:
-        """Return what the log of the session says of the task."""
+    def record(self, attempt: Attempt, *, error: str = "") -> TaskRecord:
+        """Return what the log of the session says of the task, which an error fails."""
         events: list[KnownEvent | UnknownEvent] = []
         with suppress(SessionError):
             events = list(self._store.with_children(self._store.read(attempt.session).events))
         ends = [end for each in events if (end := _main_end(each)) is not None]
         stats = gather_stats(events)
-        reason: RunReason = "failed" if error or not ends else ends[-1].reason
         models = [each.model for each in events if isinstance(each, RunStarted)]
         self._write_page(attempt.session)
         return TaskRecord(
@@ -242,15 +243,13 @@ class _Work:
             repository=self._task.repository,
             commit=attempt.commit,
             model=models[-1] if models else "",
-            reason=reason,
-            verdict=verdict,
+            state="failed" if error or not ends else ends[-1].reason,
             error=error or ((ends[-1].error or "") if ends else ""),
             denied=_unanswered(events),
             changed=(0, 0, 0),
             usage=stats.usage,
             turns=stats.turns,
             seconds=0.0,
-            ended=0.0,
             attempt=attempt.number,
             session=attempt.session,
         )
@@ -289,7 +288,10 @@ class _Reader:
         self.ended = False
         """Whether the agent's work had ended before: the check alone is left to do."""
         self.session = attempt.session
-        self.verdict: Verdict = "none"
+        self.passed: bool | None = None
+        """What the check said; None without one."""
+        self.error = ""
+        """Why it said nothing."""
 
     def say(self, text: str) -> None:
         self._tell({"state": text})
@@ -305,7 +307,7 @@ class _Reader:
             await self._run(session, prompt)
         if self._task.check:
             self._tell({"state": "checking"})
-            self.verdict = await self._checked(session)
+            self.passed = await self._checked(session)
 
     async def _run(self, session: Session, prompt: str | RunRecipe | RunGroup) -> None:
         async for event in session.agent.run(prompt):
@@ -317,24 +319,23 @@ class _Reader:
                 cost = self._usage.cost_usd
                 self._tell({"state": "working", "turn": self._turns, "cost": cost})
 
-    async def _checked(self, session: Session) -> Verdict:
+    async def _checked(self, session: Session) -> bool:
         """Run the check in the session's sandbox. Raises SandboxError if it could not end there."""
         events = session.events()
         if session.do(RunShell(self._task.check, shared=False)) is not None:
-            return "failed"
-        verdict: Verdict = "failed"
+            return False
         try:
             async with asyncio.timeout(self._task.check_seconds):
                 async for event in events:
                     if isinstance(event, ToolResultAdded) and event.name == SHELL:
                         if event.is_error and event.details.get("exit_code") is None:
                             raise SandboxError(f"the check was cut off: {event.error}")
-                        return "failed" if event.is_error else "passed"
+                        return not event.is_error
         except TimeoutError:
-            verdict = "stopped"
-            session.do(Stop("the check took too long"))
+            self.error = f"the check took longer than {duration(self._task.check_seconds)}"
+            session.do(Stop(self.error))
             await session.agent.settled()
-        return verdict
+        return False
 
 
 def _main_end(event: KnownEvent | UnknownEvent) -> RunFinished | None:

@@ -220,7 +220,7 @@ class Pool:
                 record = await asyncio.to_thread(given_up, task, folder, self._place, error)
             except OSError as failed:
                 raise self._results.cannot_write(failed) from failed
-        if record.reason != "interrupted":  # it can be continued
+        if record.state != "interrupted":  # it can be continued
             self._results.append(record)
         self._spending.ended(record)
         self._progress.has_ended(record)

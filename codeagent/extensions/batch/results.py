@@ -23,8 +23,9 @@ from codeagent.disk.private import make_private_folder, replace_private
 from codeagent.extensions.batch.copies import discard
 from codeagent.extensions.batch.tasks import BatchTask
 
-Verdict = Literal["passed", "failed", "stopped", "none"]
-"""What the check said: exit code 0 or another, it took too long, or there was none."""
+State = RunReason | Literal["passed"]
+"""How a task ended: its check passed or `failed`, it is `done` without one, or why the agent ended
+early."""
 Retry = Literal["failed", "denied", "all"]
 RECORDS = "results.jsonl"
 _RECORD = "record.json"
@@ -44,10 +45,9 @@ class TaskRecord:
     commit: str
     """The full hash of the commit that it began at; empty if it could not begin."""
     model: str
-    reason: RunReason
-    verdict: Verdict
+    state: State
     error: str
-    """Why it ended early, could not begin, or has a patch that leaves something out; else empty."""
+    """Why it failed, if not by what its check said; else empty."""
     denied: tuple[str, ...]
     """The rules that would have allowed what nobody was there to allow."""
     changed: tuple[int, int, int]
@@ -55,8 +55,6 @@ class TaskRecord:
     usage: Usage
     turns: int
     seconds: float
-    ended: float
-    """When, in seconds since the epoch."""
     attempt: int
     """From 1."""
     session: str
@@ -65,15 +63,7 @@ class TaskRecord:
     @property
     def passed(self) -> bool:
         """Whether it is done and its check, if it has one, passed."""
-        return self.reason == "done" and self.verdict in ("passed", "none")
-
-    @property
-    def state(self) -> str:
-        """One word for tables: `passed`, `done` without a check, `failed`, `denied`, `limit` or
-        `interrupted`."""
-        if self.reason != "done":
-            return self.reason
-        return {"none": "done", "stopped": "failed"}.get(self.verdict, self.verdict)
+        return self.state in ("passed", "done")
 
     def line(self) -> bytes:
         return json.dumps(asdict(self), ensure_ascii=False).encode() + b"\n"
@@ -321,11 +311,11 @@ class Results:
 
     def _is_missing(self, key: str, retry: Collection[Retry]) -> bool:
         record = self.records.get(key)
-        if record is None or record.reason == "interrupted" or "all" in retry:
+        if record is None or record.state == "interrupted" or "all" in retry:
             return True
         if key in self.unfinished:
             return True
-        denied = record.reason == "denied" or bool(record.denied)
+        denied = record.state == "denied" or bool(record.denied)
         return ("denied" in retry and denied) or ("failed" in retry and not record.passed)
 
     def close(self) -> None:

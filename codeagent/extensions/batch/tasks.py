@@ -2,7 +2,7 @@
 digest of what it says."""
 
 import json
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import field, fields
 from functools import cache, cached_property
 from hashlib import sha256
@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import Annotated, Any
 
 from codeagent.config.checking import WrongValue, above, as_given, checked, filled
-from codeagent.config.settings import LimitSettings, Section
+from codeagent.config.settings import LimitSettings, RuleSettings, Section
 from codeagent.core.dataclass import record
 from codeagent.core.errors import ConfigError
 from codeagent.core.lazy_regex import lazy_regex
@@ -29,9 +29,14 @@ _ADDRESS = lazy_regex(r"[a-z][a-z0-9+]*://|[^/\s]+@[^/\s]+:")
 _UNSAFE = lazy_regex(r"[^A-Za-z0-9._]+")
 
 
-def _sound_limits(limits: dict[str, Any]) -> dict[str, Any]:
-    checked(LimitSettings, limits, ("limits",))
-    return limits
+def _as_in(table: type[Section], name: str) -> Callable[[dict[str, Any]], dict[str, Any]]:
+    """Return what checks a table that is written as in `config.toml`."""
+
+    def sound(given: dict[str, Any]) -> dict[str, Any]:
+        checked(table, given, (name,))
+        return given
+
+    return sound
 
 
 @record
@@ -56,9 +61,9 @@ class BatchTask(Section):
     """What it is called in tables."""
     model: str | None = None
     mode: Mode | None = None
-    allow: tuple[str, ...] = ()
-    deny: tuple[str, ...] = ()
-    limits: Annotated[dict[str, Any], _sound_limits] = field(default_factory=dict)
+    rules: Annotated[dict[str, Any], _as_in(RuleSettings, "rules")] = field(default_factory=dict)
+    """`allow`, `ask` and `deny`, each a list."""
+    limits: Annotated[dict[str, Any], _as_in(LimitSettings, "limits")] = field(default_factory=dict)
     settings: dict[str, Any] = field(default_factory=dict)
     """Further settings, as in `config.toml`."""
     trust_project: bool = False
@@ -91,12 +96,9 @@ class BatchTask(Section):
 
     def settings_over(self, common: Mapping[str, Any]) -> dict[str, Any]:
         """Return the settings of its session; the task's own win over those for all."""
-        given = merged(dict(common), self.settings)
-        own: dict[str, Any] = {"model": self.model, "mode": self.mode}
-        given |= {name: value for name, value in own.items() if value is not None}
-        rules = {"allow": list(self.allow), "deny": list(self.deny)}
-        given = merged(given, {"rules": {name: each for name, each in rules.items() if each}})
-        return merged(given, {"limits": self.limits} if self.limits else {})
+        own = {"model": self.model, "mode": self.mode, "rules": self.rules, "limits": self.limits}
+        given = {name: value for name, value in own.items() if value}
+        return merged(merged(common, self.settings), given)
 
 
 def _digest(said: Any) -> str:

@@ -68,7 +68,7 @@ async def test_a_task_without_a_sandbox_is_tried_again_and_then_has_failed(
 
     monkeypatch.setattr(module.asyncio, "sleep", sleep)
     record = await worked(app := App(SandboxError("the engine is away")), folder, {})
-    assert (record.reason, record.error) == ("failed", "the engine is away")
+    assert (record.state, record.error) == ("failed", "the engine is away")
     assert (len(app.asked), paused) == (4, [1.0, 5.0, 15.0])
     assert folder.record() == record
 

@@ -156,8 +156,8 @@ async def test_a_task_whose_process_dies_three_times_has_failed_and_the_others_a
     batch = Batch(tmp_path, worked := Worked(deaths=3), slots=1)
     worked.may_end.set()
     await batch.run(at_once)
-    reasons = {key: record.reason for key, record in batch.results.records.items()}
-    assert reasons == {TASKS[0].key: "failed"} | {task.key: "done" for task in TASKS[1:]}
+    states = {key: record.state for key, record in batch.results.records.items()}
+    assert states == {TASKS[0].key: "failed"} | {task.key: "done" for task in TASKS[1:]}
     first = batch.results.records[TASKS[0].key]
     assert "died 3 times" in first.error
     assert batch.results.folder(first.key).record() == first

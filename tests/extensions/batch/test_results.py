@@ -21,15 +21,13 @@ RECORD = TaskRecord(
     repository="/there",
     commit="c" * 40,
     model="m",
-    reason="done",
-    verdict="none",
+    state="done",
     error="",
     denied=(),
     changed=(1, 2, 3),
     usage=Usage(input_tokens=10, output_tokens=5, cost_usd=0.25),
     turns=2,
     seconds=3.5,
-    ended=1.0,
     attempt=1,
     session="s",
 )
@@ -45,7 +43,7 @@ def test_a_record_is_read_as_it_was_written(tmp_path: Path) -> None:
 def test_the_last_record_of_a_task_counts(tmp_path: Path) -> None:
     results = Results(tmp_path).hold()
     results.append(RECORD)
-    results.append(second := replace(RECORD, attempt=2, reason="failed"))
+    results.append(second := replace(RECORD, attempt=2, state="failed"))
     results.close()
     assert Results(tmp_path).read().records == {TASK.key: second}
 
@@ -98,7 +96,7 @@ def test_a_line_that_is_not_a_record_is_told_with_its_number(tmp_path: Path) -> 
         Results(tmp_path).read()
 
 
-FAILED = replace(RECORD, verdict="failed")
+FAILED = replace(RECORD, state="failed")
 DENIED = replace(RECORD, denied=("bash(ls)",))
 
 
@@ -112,11 +110,11 @@ DENIED = replace(RECORD, denied=("bash(ls)",))
         (FAILED, (), False),
         (FAILED, ("failed",), True),
         (FAILED, ("denied",), False),
-        (replace(RECORD, reason="limit"), ("failed",), True),
+        (replace(RECORD, state="limit"), ("failed",), True),
         (DENIED, ("denied",), True),
         (DENIED, ("failed",), False),
-        (replace(RECORD, reason="denied"), ("denied",), True),
-        (replace(RECORD, reason="interrupted"), (), True),
+        (replace(RECORD, state="denied"), ("denied",), True),
+        (replace(RECORD, state="interrupted"), (), True),
     ],
 )
 def test_what_is_missing_or_is_to_be_tried_again_is_done(
@@ -155,7 +153,7 @@ def test_the_page_needs_nothing_else_and_no_title_can_end_its_script() -> None:
 def test_another_attempt_that_was_cut_off_goes_on_and_comes_first(tmp_path: Path) -> None:
     results = Results(tmp_path).hold()
     for key in (TASK.key, OTHER.key):
-        results.append(replace(RECORD, key=key, verdict="failed"))
+        results.append(replace(RECORD, key=key, state="failed"))
     results.begin(TASK.key).begin(begun := Attempt(2, "c", "session"))
     results.close()
     results = Results(tmp_path).hold()

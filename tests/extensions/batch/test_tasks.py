@@ -30,12 +30,12 @@ def test_a_task_is_read_from_json_lines_and_from_yaml_alike(tmp_path: Path) -> N
 def test_defaults_of_a_file_are_below_what_a_task_says(tmp_path: Path) -> None:
     path = tmp_path / "tasks.yaml"
     path.write_text(
-        "defaults:\n  model: one\n  allow: [bash]\n"
-        "tasks:\n- {repository: a, prompt: go}\n- {repository: b, prompt: go, model: two, allow: [edit]}\n"
+        "defaults:\n  model: one\n  rules: {allow: [bash]}\n"
+        "tasks:\n- {repository: a, prompt: go}\n- {repository: b, prompt: go, model: two, rules: {allow: [edit]}}\n"
     )
     first, second = read_tasks(path)
-    assert (first.model, first.allow) == ("one", ("bash",))
-    assert (second.model, second.allow) == ("two", ("bash", "edit"))
+    assert (first.model, first.rules) == ("one", {"allow": ["bash"]})
+    assert (second.model, second.rules) == ("two", {"allow": ["bash", "edit"]})
 
 
 def test_a_folder_is_every_file_of_tasks_in_it(tmp_path: Path) -> None:
@@ -98,7 +98,7 @@ def test_the_settings_of_a_task_win_over_those_for_all_and_rules_add_up() -> Non
         repository="a",
         prompt="go",
         model="own",
-        allow=("edit",),
+        rules={"allow": ["edit"]},
         limits={"max_turns": 3},
         settings={"limits": {"max_calls": 4}},
     )
