@@ -60,7 +60,10 @@ async def alone(path: Path, seconds: float) -> AsyncIterator[int]:
 def discard(path: Path) -> None:
     """Remove what is there, whatever the modes of its folders; it may be missing."""
     with suppress(OSError), closing_fd(open_folder(path.parent)) as folder:
-        remove_tree(path.name, folder)
+        try:
+            os.unlink(path.name, dir_fd=folder)
+        except IsADirectoryError:
+            remove_tree(path.name, folder)
 
 
 @dataclass(frozen=True)
