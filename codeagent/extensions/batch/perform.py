@@ -240,7 +240,7 @@ class _Work:
             key=self._task.key,
             subject=self._task.subject,
             title=self._task.title,
-            repository=self._task.repository,
+            repository=self._task.address,
             commit=attempt.commit,
             model=models[-1] if models else "",
             state="failed" if error or not ends else ends[-1].reason,

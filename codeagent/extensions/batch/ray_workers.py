@@ -228,7 +228,7 @@ async def _refresh(repository: str, mirrors: Path, batch: str, log: Path) -> Non
                 fresh.write_text(batch)
     except (ConfigError, OSError) as error:
         with closing_fd(open_appended(log)) as fd:
-            os.write(fd, f"{repository}: {error}\n".encode())
+            os.write(fd, f"{error}\n".encode())
 
 
 def _secrets(path: str) -> dict[str, str]:
