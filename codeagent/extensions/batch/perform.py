@@ -2,6 +2,8 @@
 came of it."""
 
 import asyncio
+import errno
+import os
 import shutil
 import time
 from collections.abc import Callable, Mapping
@@ -47,6 +49,8 @@ _GO_ON = "The work was cut off by a crash. Look at what is there, and finish it.
 _Progress = Literal["new", "begun", "ended"]
 _PAUSES = (1.0, 5.0, 15.0)
 """Seconds before a task is continued whose sandbox could not be had."""
+_LEAST_ROOM = 1 << 20
+"""Bytes of a disk that is not full."""
 _LONGEST_END = 120.0
 """Seconds that the process of a killed batch may take to end its work on the same task."""
 Done = TypeVar("Done")
@@ -96,10 +100,18 @@ def given_up(task: BatchTask, folder: TaskFolder, place: Place, error: str) -> T
     OSError."""
     if (ended := folder.record()) is not None:
         return ended
+    _check_room(folder)
     attempt = folder.attempt() or Attempt(1, "")
     record = _Work(task, folder, place, None, lambda told: None).record(attempt, error=error)
     folder.finish(record)
     return record
+
+
+def _check_room(folder: TaskFolder) -> None:
+    """Raise OSError if what failed may have failed for want of room: nothing is known of the task
+    then."""
+    if shutil.disk_usage(folder.path).free < _LEAST_ROOM:
+        raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
 
 
 async def _performed(
@@ -120,6 +132,7 @@ async def _performed(
         else:
             record = await work.done(folder.attempt() or attempt)
     except CodeagentError as error:
+        _check_room(folder)
         attempt = folder.attempt() or attempt
         record = work.record(attempt, error=str(error))
         if attempt.commit:

@@ -4,6 +4,7 @@ import asyncio
 import threading
 from collections.abc import Mapping
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
 import pytest
@@ -108,3 +109,15 @@ async def test_the_lock_of_a_task_is_held_until_its_copying_has_ended(
     may_end.set()
     with pytest.raises(asyncio.CancelledError):
         await working
+
+
+async def test_what_fails_while_the_disk_is_full_is_no_end_of_a_task(
+    folder: TaskFolder, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(module.shutil, "disk_usage", lambda path: SimpleNamespace(free=4096))
+    with pytest.raises(OSError, match="No space left"):
+        await worked(App(CodeagentError("git: it cannot write")), folder, {})
+    task, place = BatchTask(repository="/there", prompt="go"), PLACE
+    with pytest.raises(OSError, match="No space left"):
+        given_up(task, folder, place, "its process died")
+    assert folder.record() is None
