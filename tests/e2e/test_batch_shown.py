@@ -131,3 +131,24 @@ def test_the_demo_ends_with_a_page_that_leads_to_each_patch(batch: Batch) -> Non
         assert (page.parent / row["key"] / "diff.html").exists()
     [diff] = page.parent.glob("fix-shorten-*/diff.html")
     assert "+    return text if len(text)" in diff.read_text()
+
+
+def test_the_commands_of_the_page_show_and_replay_the_session_of_a_task(batch: Batch) -> None:
+    batch.write(batch.task(0, say("It is done."), name="one"))
+    assert batch.run().code == 0
+    (batch.product.workspace / "tasks-results").symlink_to(batch.results)
+    [record] = batch.records
+    page = Path(__file__).parents[2] / "docs/how-to/batch.md"
+    [block] = re.findall(r"```sh\n(mkdir -p replays.*?)```", page.read_text(), re.DOTALL)
+    program = f"PYTHONPATH={page.parents[2]} {sys.executable} -m codeagent"
+    lines = block.replace("codeagent s", f"{program} s").replace("codeagent r", f"{program} r")
+    make, show, replay, draw = lines.replace("ID", record["session"]).splitlines()
+    who = batch.product.workspace
+    assert batch.product.call_in(who, "bash", "-c", make).code == 0
+    assert "It is done." in batch.product.call_in(who, "bash", "-c", show).out
+    drawn = batch.product.call_in(who, "bash", "-c", draw)
+    assert drawn.code == 0, drawn.err
+    assert "done" in (who / f"{record['session']}.svg").read_text()
+    command = ["bash", "-c", f"exec env {replay}"]
+    with PtyScreen(command, env=batch.product.environment, cwd=who, size=(80, 24)) as screen:
+        screen.wait_for("It is done.")

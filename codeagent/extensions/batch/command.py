@@ -190,7 +190,7 @@ def _is_named(parts: Sequence[str], task: BatchTask | TaskRecord) -> bool:
 def _plan(tasks: Sequence[BatchTask], results: Results, args: argparse.Namespace) -> int:
     missing = results.missing(tasks, args.retry)[: args.limit]
     for task in missing:
-        print(f"{task.key:<30} {task.title:<60} {one_line(task.repository, 500)}")
+        print(f"{task.key:<30} {task.title:<60} {one_line(task.address, 500)}")
     print(f"{len(missing)} of {len(tasks)} tasks would run")
     if missing:
         like = results if args.like is None else _existing(args.like)
@@ -208,6 +208,7 @@ async def _run(tasks: Sequence[BatchTask], results: Results, args: argparse.Name
         place = Place(results.state_dir, state_dir() / "mirrors", common)
         cluster = None
         if args.ray:
+            _check_passwords(missing)
             from codeagent.extensions.batch.ray_workers import Cluster  # needs codeagent[ray]
 
             cluster = await asyncio.to_thread(Cluster, args.ray, place, args.secrets, args.slots)
@@ -240,6 +241,15 @@ def _check_budgets(tasks: Sequence[BatchTask], limits: BatchLimits) -> None:
     if limits.budget is not None and limits.task_budget is None and open_ended:
         raise ConfigError(
             "--budget stops before it is passed, so it needs --task-budget, what each task may cost"
+        )
+
+
+def _check_passwords(tasks: Sequence[BatchTask]) -> None:
+    """Raise ConfigError if a password would be sent to the nodes of a cluster."""
+    if own := next((task for task in tasks if task.address != task.repository), None):
+        raise ConfigError(
+            f"the password for {own.address} is not sent to a cluster: leave it out of the task, and "
+            "set up git's credential helper on the nodes; nothing was run"
         )
 
 

@@ -10,6 +10,7 @@ from collections.abc import AsyncIterator, Iterable, Mapping, Sequence
 from contextlib import asynccontextmanager, suppress
 from hashlib import sha256
 from pathlib import Path
+from urllib.parse import unquote
 
 from codeagent.core.changes import Change
 from codeagent.core.checkpoints import Node, NodeKind
@@ -23,6 +24,7 @@ from codeagent.disk.opens import closing_fd, open_folder
 from codeagent.disk.private import make_private_folder
 from codeagent.disk.repository import isolated_environment
 from codeagent.disk.trees import remove_tree
+from codeagent.extensions.batch.tasks import LOGIN
 
 CLONING = HostProgram("git for batches", None)
 _SECONDS = 1800.0
@@ -44,6 +46,10 @@ _KINDS: Mapping[str, NodeKind] = {
     "160000": "link",
 }
 """What the modes of git are here; a submodule is left like a link."""
+
+
+_LOGS_IN = r"""!printf 'username=%s\npassword=%s\n' "$BATCH_USER" "$BATCH_PASSWORD"; :"""
+"""How git asks for the password of an address."""
 
 
 @asynccontextmanager
@@ -83,8 +89,9 @@ class Mirror:
 
     @classmethod
     def of(cls, repository: str, folder: Path) -> "Mirror":
-        """Name the mirror of this repository in a folder of mirrors."""
-        return cls(folder / f"{sha256(repository.encode()).hexdigest()[:24]}.git")
+        """Name the mirror of this repository in a folder of mirrors, whatever its password is."""
+        address = LOGIN.sub("", repository)
+        return cls(folder / f"{sha256(address.encode()).hexdigest()[:24]}.git")
 
     async def update(self, repository: str) -> None:
         """Make it, or fetch what is new; a cancellation ends that. Raises ConfigError with what git
@@ -92,8 +99,9 @@ class Mirror:
         try:
             async with alone(self.folder.with_suffix(".lock"), _SECONDS) as lock:
                 await self._updated(repository, lock)
-        except OSError as error:
-            raise ConfigError(f"the mirror of {repository}: {error.strerror or error}") from error
+        except (ConfigError, OSError) as error:
+            said = getattr(error, "strerror", None) or error
+            raise ConfigError(f"the mirror of {LOGIN.sub('', repository)}: {said}") from error
 
     async def _updated(self, repository: str, lock: int) -> None:
         if not self.folder.exists():
@@ -247,12 +255,20 @@ def changed_lines(patch: Iterable[bytes]) -> tuple[int, int, int]:
 
 
 async def _with_user(words: Sequence[str], folder: Path, lock: int) -> bytes:
-    """Run git with the user's own configuration and keys, as an address may need them."""
+    """Run git with the user's own configuration and keys, as an address may need them; a password
+    in the address is given to its server alone, and is in no argument of a program."""
     own = {"GIT_TERMINAL_PROMPT": "0", "GIT_SSH_COMMAND": "ssh -oBatchMode=yes"}
+    options = list[str]()
+    for address in filter(LOGIN.search, words):
+        user, password = map(unquote, LOGIN.findall(address)[0])
+        own |= {"BATCH_USER": user, "BATCH_PASSWORD": password}
+        server = "/".join(LOGIN.sub("", address).split("/", 3)[:3])
+        options = ["-c", "credential.helper=", "-c", f"credential.{server}.helper={_LOGS_IN}"]
+    bare = [LOGIN.sub("", word) for word in words]
     more = ("SSH_AUTH_SOCK", "GIT_SSH_COMMAND", "XDG_CONFIG_HOME", "http_proxy", "https_proxy")
     process = await start_program(
         CLONING,
-        _command(words, folder),
+        _command([*options, *bare], folder),
         folder=folder,
         environment=own | minimal(os.environ, *more),
         stdin=asyncio.subprocess.DEVNULL,

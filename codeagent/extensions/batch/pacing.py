@@ -6,6 +6,7 @@ import re
 import time
 from collections import deque
 from collections.abc import Callable, Mapping
+from math import inf, nextafter
 from typing import Any
 
 from codeagent.core.dataclass import dataclass
@@ -14,6 +15,8 @@ from codeagent.core.lazy_regex import lazy_regex
 _MINUTE = 60.0
 _LONGEST_PAUSE = 60.0
 _WIDEST_GAP = 20.0
+_INSTANT = 1e-6
+"""Seconds that nobody waits for."""
 _HEADER = re.compile(
     r"(?:x|anthropic)-ratelimit-(?:(?P<what>requests|(?:input-)?tokens)-(?P<says>limit|remaining)"
     r"|(?P<says_first>limit|remaining)-(?P<what_last>requests|tokens))"
@@ -45,12 +48,13 @@ class _Bucket:
     left: float = 0.0
     at: float = 0.0
 
-    def heard(self, said: Mapping[str, int], now: float) -> None:
+    def heard(self, said: Mapping[str, int], on_their_way: float, now: float) -> None:
+        """Take note of what an answer says, which knows nothing of requests on their way."""
         before = self.limit
         self.limit = float(said.get("limit", before))
         if self.limit != before:
             self.left = self.limit
-        self.left = min(self._left(now), float(said.get("remaining", self.limit)))
+        self.left = min(self._left(now), said.get("remaining", self.limit) - on_their_way)
         self.at = now
 
     def wait(self, size: float, now: float) -> float:
@@ -80,12 +84,22 @@ class _Lane:
         self._gap = 0.0
         """Seconds between two requests; wider after each refusal, and closing again."""
         self._last = 0.0
+        self._on_their_way: dict[float, Mapping[str, float]] = {}
+        """How much of each limit requests take that have no answer, by when they began."""
         self.waiting: deque[tuple[int, asyncio.Future[float]]] = deque()
 
-    def heard(self, limits: Limits) -> None:
+    def heard(self, began: float, limits: Limits) -> None:
+        """Take note of an answer to the request that began then."""
+        now = self._clock()
+        self._on_their_way = {
+            at: sizes
+            for at, sizes in self._on_their_way.items()
+            if at != began and now - at < _MINUTE
+        }
         for what, said in limits.items():
-            self._buckets[what].heard(said, self._clock())
-        if self._clock() >= self._paused_until:  # what was refused together with others answers too
+            others = sum(sizes[what] for sizes in self._on_their_way.values())
+            self._buckets[what].heard(said, others, now)
+        if now >= self._paused_until:  # what was refused together with others answers too
             self._gap = self._gap * 0.95 if self._gap > 0.05 else 0.0
 
     def refused(self, began: float, retry_after: float | None) -> None:
@@ -97,7 +111,7 @@ class _Lane:
                 self._paused_until = max(self._paused_until, until)
             return
         self._gap = min(max(self._gap * 2, 0.25), _WIDEST_GAP)
-        self._paused_at = now
+        self._paused_at = max(now, self._last)
         self._paused_until = until
 
     def begin_next(self) -> float | None:
@@ -115,13 +129,14 @@ class _Lane:
             self._last + self._gap - now,
             *(bucket.wait(sizes[what], now) for what, bucket in self._buckets.items()),
         )
-        if wait > 0:
+        if wait > _INSTANT:
             return wait
         for what, bucket in self._buckets.items():
             bucket.take(sizes[what], now)
-        self._last = now
+        self._last = max(now, nextafter(self._last, inf))  # it names the request
+        self._on_their_way[self._last] = sizes
         self.waiting.popleft()
-        waiting.set_result(now)
+        waiting.set_result(self._last)
         return 0.0
 
 
@@ -142,8 +157,8 @@ class Limiter:
             self._pumps[model] = asyncio.ensure_future(self._pump(model))
         return await waiting
 
-    def answered(self, model: str, limits: Limits) -> None:
-        self._lane(model).heard(limits)
+    def answered(self, model: str, began: float, limits: Limits) -> None:
+        self._lane(model).heard(began, limits)
 
     def refused(self, model: str, began: float, retry_after: float | None) -> None:
         self._lane(model).refused(began, retry_after)
@@ -180,7 +195,7 @@ class SharedPacing:
         return True
 
     def answered(self, headers: Mapping[str, str]) -> None:
-        self._line.tell({"limits": [self._model, limits_in(headers)]})
+        self._line.tell({"limits": [self._model, self._began, limits_in(headers)]})
 
     def refused(self, retry_after: float | None) -> None:
         self._line.tell({"refused": [self._model, self._began, retry_after]})

@@ -2,6 +2,7 @@
 came of it."""
 
 import asyncio
+import errno
 import os
 import shutil
 import time
@@ -49,6 +50,8 @@ _GO_ON = "The work was cut off by a crash. Look at what is there, and finish it.
 _Progress = Literal["new", "begun", "ended"]
 _PAUSES = (1.0, 5.0, 15.0)
 """Seconds before a task is continued whose sandbox could not be had."""
+_LEAST_ROOM = 1 << 20
+"""Bytes of a disk that is not full."""
 _LONGEST_END = 120.0
 """Seconds that the process of a killed batch may take to end its work on the same task."""
 _LONGEST_COMMAND = 10.0
@@ -105,12 +108,20 @@ async def given_up(task: BatchTask, folder: TaskFolder, place: Place, error: str
     def record() -> TaskRecord:
         if (ended := folder.record()) is not None:
             return ended
+        _check_room(folder)
         work = _Work(task, folder, place, None, lambda told: None)
         folder.finish(record := work.record(work.attempt(), error=error))
         return record
 
     async with alone(folder.path / "lock", _LONGEST_END):
         return await _to_its_end(record)
+
+
+def _check_room(folder: TaskFolder) -> None:
+    """Raise OSError if what failed may have failed for want of room: nothing is known of the task
+    then."""
+    if shutil.disk_usage(folder.path).free < _LEAST_ROOM:
+        raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
 
 
 async def _performed(
@@ -131,6 +142,7 @@ async def _performed(
         else:
             record = await work.done(folder.attempt() or attempt)
     except CodeagentError as error:
+        _check_room(folder)
         attempt = folder.attempt() or attempt
         record = work.record(attempt, error=str(error))
         if attempt.commit:
@@ -280,7 +292,7 @@ class _Work:
             key=self._task.key,
             subject=self._task.subject,
             title=self._task.title,
-            repository=self._task.repository,
+            repository=self._task.address,
             commit=attempt.commit,
             model=models[-1] if models else "",
             state="failed" if error or not ends else ends[-1].reason,

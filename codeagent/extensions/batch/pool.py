@@ -143,7 +143,7 @@ class Pool:
                 try:
                     await Mirror.of(repository, self._place.mirrors).update(repository)
                 except ConfigError as error:
-                    self._view.say(f"{repository}: {error}")
+                    self._view.say(f"{error}")
 
         self._preparing = asyncio.gather(*map(make, {task.repository: 0 for task in tasks}))
         with suppress(asyncio.CancelledError):

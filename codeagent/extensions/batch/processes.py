@@ -25,7 +25,7 @@ class Pacer(Protocol):
 
     async def begin(self, model: str, tokens: int) -> float: ...
 
-    def answered(self, model: str, limits: Limits) -> None: ...
+    def answered(self, model: str, began: float, limits: Limits) -> None: ...
 
     def refused(self, model: str, began: float, retry_after: float | None) -> None: ...
 
@@ -58,8 +58,8 @@ class Worker:
                         asking = asyncio.ensure_future(self._let_begin(number, model, tokens))
                         self._asking.add(asking)
                         asking.add_done_callback(self._asking.discard)
-                    case {"limits": [model, limits]}:
-                        self._limiter.answered(model, limits)
+                    case {"limits": [model, began, limits]}:
+                        self._limiter.answered(model, began, limits)
                     case {"refused": [model, began, after]}:
                         self._limiter.refused(model, began, after)
                     case _:

@@ -115,8 +115,8 @@ class _SharedLimiter:
     async def begin(self, model: str, tokens: int) -> float:
         return await self._limiter.begin(model, tokens)
 
-    async def answered(self, model: str, limits: Limits) -> None:
-        self._limiter.answered(model, limits)
+    async def answered(self, model: str, began: float, limits: Limits) -> None:
+        self._limiter.answered(model, began, limits)
 
     async def refused(self, model: str, began: float, retry_after: float | None) -> None:
         self._limiter.refused(model, began, retry_after)
@@ -135,8 +135,8 @@ class _LimiterThere:
                 return began
             await asyncio.sleep(1)
 
-    def answered(self, model: str, limits: Limits) -> None:
-        self._actor.answered.remote(model, limits)
+    def answered(self, model: str, began: float, limits: Limits) -> None:
+        self._actor.answered.remote(model, began, limits)
 
     def refused(self, model: str, began: float, retry_after: float | None) -> None:
         self._actor.refused.remote(model, began, retry_after)
@@ -232,7 +232,7 @@ async def _refresh(repository: str, mirrors: Path, batch: str, log: Path) -> Non
                 fresh.write_text(batch)
     except (ConfigError, OSError) as error:
         with closing_fd(open_appended(log)) as fd:
-            os.write(fd, f"{repository}: {error}\n".encode())
+            os.write(fd, f"{error}\n".encode())
 
 
 def _secrets(path: str) -> dict[str, str]:

@@ -13,7 +13,6 @@ from typing import Any, Literal, Self
 
 from pydantic_core import from_json
 
-from codeagent.config.checking import as_given
 from codeagent.core.dataclass import dataclass
 from codeagent.core.errors import ConfigError
 from codeagent.core.events import RunReason
@@ -120,7 +119,7 @@ class TaskFolder:
 
     def describe(self, task: BatchTask) -> None:
         """Write down what the task is. Raises OSError."""
-        text = json.dumps(as_given(task), indent=2, ensure_ascii=False)
+        text = json.dumps(task.described(), indent=2, ensure_ascii=False)
         replace_private(self.path / _TASK, text.encode())
 
     def name(self) -> str:

@@ -30,6 +30,9 @@ _LONG_YAML = 64 << 10
 """Bytes from which on a file of YAML may be too much to be read."""
 _ADDRESS = lazy_regex(r"[a-z][a-z0-9+]*://|[^/\s]+@[^/\s]+:")
 """How the address of a repository on another machine begins."""
+LOGIN = lazy_regex(r"(?<=://)([^/?#\s:@]*):([^/?#\s]*)@")
+"""In an address: who logs in, and the password."""
+_SERVER = lazy_regex(r"://(\[[^]]*]|[^/?#:]*)(:\d*)?([/?#]|$)")
 _UNSAFE = lazy_regex(r"[^A-Za-z0-9._]+")
 
 
@@ -66,6 +69,8 @@ class BatchTask(Section):
     def __post_init__(self) -> None:
         if bool(self.prompt.strip()) == bool(self.recipe):
             raise ValueError("give a prompt or a recipe")
+        if "://" in self.address and not _SERVER.search(self.address):
+            raise ValueError("repository: write / ? # and @ in a password as %2F %3F %23 and %40")
         for pattern in map(Path, self.keep):
             if not pattern.parts or pattern.is_absolute() or ".." in pattern.parts:
                 raise ValueError(f"keep: {pattern} does not lead into the repository")
@@ -75,13 +80,22 @@ class BatchTask(Section):
         """The task's folder: its name, as far as a folder can have it, and a digest of all it
         says."""
         name = _UNSAFE.sub("-", self.name).strip("-.")[:40]
-        return f"{name}-{digest(as_given(self))}".lstrip("-")
+        return f"{name}-{digest(self.described())}".lstrip("-")
 
     @property
     def subject(self) -> str:
         """A digest of what is to be done and how it is judged, whoever does it."""
-        said = (self.repository, self.commit, self.prompt, self.recipe, self.inputs, self.check)
+        said = (self.address, self.commit, self.prompt, self.recipe, self.inputs, self.check)
         return digest(said)
+
+    @property
+    def address(self) -> str:
+        """The repository, without a password."""
+        return LOGIN.sub("", self.repository)
+
+    def described(self) -> dict[str, Any]:
+        """Return what it says, without a password, in the types of JSON."""
+        return {**as_given(self), "repository": self.address}
 
     @property
     def title(self) -> str:

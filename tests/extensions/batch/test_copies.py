@@ -209,7 +209,7 @@ def test_references_that_a_killed_git_was_writing_do_not_keep_others_from_being_
     git(repository, "branch", "-D", "old")
     (mirror.folder / "packed-refs.new").touch()
     asyncio.run(mirror.update(str(repository)))
-    with pytest.raises(ConfigError, match="git rev-parse"):
+    with pytest.raises(ConfigError, match="no commit, branch or tag old"):
         mirror.commit("old")
 
 

@@ -7,6 +7,7 @@ import subprocess
 import threading
 from collections.abc import Callable, Mapping
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
 import pytest
@@ -259,3 +260,15 @@ async def test_one_task_has_the_image_made_and_the_others_wait_for_it(
     await asyncio.gather(one, other)
     assert app.asked == ["one", "other"]
     assert bool(list(place.state_dir.glob("image-*[!k]"))) != fails
+
+
+async def test_what_fails_while_the_disk_is_full_is_no_end_of_a_task(
+    folder: TaskFolder, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(module.shutil, "disk_usage", lambda path: SimpleNamespace(free=4096))
+    with pytest.raises(OSError, match="No space left"):
+        await worked(App(CodeagentError("git: it cannot write")), folder, {})
+    task, place = BatchTask(repository="/there", prompt="go"), PLACE
+    with pytest.raises(OSError, match="No space left"):
+        await given_up(task, folder, place, "its process died")
+    assert folder.record() is None

@@ -60,6 +60,7 @@ def test_the_address_of_a_repository_stays_as_it_is(address: str) -> None:
         ({"prompt": "go"}, "repository"),
         ({"repository": "there"}, "give a prompt or a recipe"),
         ({**TASK, "recipe": "fix"}, "give a prompt or a recipe"),
+        ({**TASK, "repository": "https://me:a/b@host/x.git"}, "in a password as %2F"),
         ({**TASK, "promt": "go"}, "promt"),
         ({**TASK, "check_seconds": 0}, "check_seconds"),
         ({**TASK, "mode": "yolo"}, "mode"),
@@ -115,3 +116,21 @@ def test_merging_changes_neither_table() -> None:
     below, over = {"a": {"b": [1]}}, {"a": {"b": [2], "c": 3}}
     assert merged(below, over) == {"a": {"b": [1, 2], "c": 3}}
     assert (below, over) == ({"a": {"b": [1]}}, {"a": {"b": [2], "c": 3}})
+
+
+@for_each(
+    ("repository", "address"),
+    [
+        ("https://me:secret@host:8443/x.git", "https://host:8443/x.git"),
+        ("https://me:sec@ret@[::1]:80/x.git", "https://[::1]:80/x.git"),
+        ("https://:secret@host", "https://host"),
+        ("https://host/a:b@c/x.git", "https://host/a:b@c/x.git"),
+        ("ssh://git@host:22/x.git", "ssh://git@host:22/x.git"),
+        ("file:///there/x.git", "file:///there/x.git"),
+        ("git@host:x.git", "git@host:x.git"),
+    ],
+)
+def test_a_password_is_no_part_of_what_a_task_is(repository: str, address: str) -> None:
+    task, bare = (BatchTask(repository=each, prompt="go") for each in (repository, address))
+    assert (task.address, task.key, task.subject) == (address, bare.key, bare.subject)
+    assert task.described() == bare.described()
