@@ -167,6 +167,9 @@ class RayWorker:
             )
         return TaskRecord.of_line(found)
 
+    def waited(self) -> float:
+        return 0.0  # the cluster itself begins only what it has processors for
+
     def stop(self) -> None:
         if self._running is not None:
             ray.cancel(self._running)
