@@ -27,7 +27,7 @@ from codeagent.sandbox.exec import (
 from codeagent.sandbox.exec_stream import ExecTarget, lost
 from codeagent.sandbox.freeze import FreezeLock, ended, is_idle, kill, not_paused, pause, resume
 from codeagent.sandbox.guard import Container, ContainerGuard, SessionResources
-from codeagent.sandbox.launch import launch
+from codeagent.sandbox.launch import discard, launch
 from codeagent.sandbox.self_test import SelfTest, describe, remedy_of, self_test
 from codeagent.sandbox.spare import Spare
 from codeagent.sandbox.spec import SandboxSpec
@@ -361,7 +361,8 @@ class SessionContainer:
                 stale=self._stale,
                 why_root=self._why_root,
             )
-            container = await in_thread(work, Container.discard)
+            container: Container = await in_thread(work, partial(discard, self._resources))
+        self._resources.taken()
         self._stale = None
         self._left = False
         self._guard.begin(container)

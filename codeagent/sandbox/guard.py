@@ -136,13 +136,23 @@ class SessionResources:
         try:
             yield unwanted
         finally:
-            with self._created:
-                self._creating -= 1
-                self._created.notify_all()
+            self.taken()
+
+    def hand_over(self) -> None:
+        """Have `settled` wait until `taken`, after a block of `creating`: the container may be
+        unwanted by then."""
+        with self._created:
+            self._creating += 1
+
+    def taken(self) -> None:
+        """Note that a container that was handed over is in use, or was removed."""
+        with self._created:
+            self._creating -= 1
+            self._created.notify_all()
 
     def settled(self) -> None:
-        """Return once every container that was being created has started, or was removed; blocks
-        for a bounded time.
+        """Return once every container that was being created is in use, or was removed; blocks for
+        a bounded time.
 
         To be called when it is shut.
         """

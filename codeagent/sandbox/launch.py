@@ -78,7 +78,7 @@ def launch(
     """Make and start a container, once the `stale` one, given by its id, is gone. Raises
     SandboxUnavailable.
 
-    `why_root`: see `choose_user`.
+    The caller has it when `SessionResources.taken` is called; `why_root`: see `choose_user`.
     """
     root, engine = resources.opened()
     # Before anything is asked that a hanging engine would not answer.
@@ -137,7 +137,7 @@ def _start(
         )
         container_id, stdin = engine.run(arguments, unwanted)
         outside = resources.repository
-        return Container(
+        container = Container(
             container_id=container_id,
             stdin=stdin,
             processes=process_list(engine, container_id),
@@ -153,6 +153,14 @@ def _start(
             user=work.user,
             layer=layer,
         )
+        resources.hand_over()
+        return container
+
+
+def discard(resources: SessionResources, container: Container) -> None:
+    """End a container that `launch` returned and nobody wants any more."""
+    container.discard()
+    resources.taken()
 
 
 @contextmanager

@@ -60,7 +60,12 @@ async def in_thread(work: Callable[[], T], unwanted: Callable[[T], None] = lambd
                 unwanted(result)  # type: ignore[arg-type]  # the loop is closed; nobody is waiting
 
     threading.Thread(target=target, name="sandbox", daemon=True).start()
-    return await future
+    try:
+        return await future
+    except asyncio.CancelledError:
+        if not future.cancelled() and future.exception() is None:
+            unwanted(future.result())  # it came in the same moment
+        raise
 
 
 async def finish_left(state_dir: Path, root: Path) -> tuple[str, ...]:
