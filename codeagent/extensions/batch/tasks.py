@@ -9,7 +9,7 @@ from hashlib import sha256
 from pathlib import Path
 from typing import Annotated, Any
 
-from codeagent.config.checking import WrongValue, above, as_given, checked, filled
+from codeagent.config.checking import WrongValue, above, checked, filled
 from codeagent.config.settings import LimitSettings, RuleSettings, Section
 from codeagent.core.dataclass import record
 from codeagent.core.errors import ConfigError
@@ -80,7 +80,7 @@ class BatchTask(Section):
     def key(self) -> str:
         """The task's folder: its name, as far as a folder can have it, and a digest of all it
         says."""
-        digest = _digest(as_given(self))
+        digest = _digest({each.name: getattr(self, each.name) for each in fields(self)})
         name = _UNSAFE.sub("-", self.name).strip("-.")[:40]
         return f"{name}-{digest}" if name else digest
 
