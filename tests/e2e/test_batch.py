@@ -92,6 +92,7 @@ def test_each_task_has_a_copy_a_container_and_a_verdict_of_its_own(batch: Batch)
     for name in ("one", "two"):
         assert (batch.product.home / name / "a.txt").read_text() == f"{name}\n"
     assert not list(batch.results.glob("*/copy"))
+    assert not list((batch.results / "state/checkpoints").iterdir()), "nothing can be undone"
     assert "2 of 3 passed" in done.err
     assert "# 2 of 3 tasks passed" in (batch.results / "summary.md").read_text()
     assert (batch.results / "index.html").exists()

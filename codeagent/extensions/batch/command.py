@@ -213,7 +213,8 @@ async def _run(tasks: Sequence[BatchTask], results: Results, args: argparse.Name
 
             cluster = await asyncio.to_thread(Cluster, args.ray, place, args.secrets, args.slots)
         slots = args.slots or (slots_of_machine() if cluster is None else cluster.slots)
-        limits = BatchLimits(slots, args.budget, args.task_budget)
+        at_once = 2 * (os.cpu_count() or 1) if cluster is None else slots
+        limits = BatchLimits(slots, at_once, args.budget, args.task_budget)
         _check_budgets(missing, limits)
         progress = BatchProgress(len(missing), limits.slots)
         view = BatchView(progress)

@@ -135,8 +135,8 @@ class Mirror:
 
         Its objects are copies: a task could change a file that it shares with the mirror.
         """
-        cloned = ("clone", "--quiet", "--no-hardlinks", "--no-checkout", ".", str(folder))
-        self._git(*cloned)
+        clone = ("clone", "--quiet", "--no-hardlinks", "--no-checkout", "--template=")
+        self._git(*clone, ".", str(folder))
         for words in (("remote", "remove", "origin"), ("checkout", "--quiet", "--detach", commit)):
             _isolated(words, folder, {"GIT_DIR": str(folder / ".git")}, held=self.held)
 

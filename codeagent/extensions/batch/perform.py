@@ -42,6 +42,7 @@ from codeagent.extensions.batch.tasks import BatchTask, digest
 from codeagent.headless import answer_of_nobody, end_of
 from codeagent.session.export import write_down
 from codeagent.session.store import SessionStore
+from codeagent.workspace.snapshots.store import SnapshotStore
 
 if TYPE_CHECKING:
     from codeagent.commands.ports import App
@@ -128,7 +129,7 @@ async def _performed(
     task: BatchTask, folder: TaskFolder, work: "_Work", began: float
 ) -> TaskRecord:
     if (ended := folder.record()) is not None:  # the process was killed while it removed the copy
-        await _to_its_end(partial(discard, folder.copy))
+        await _to_its_end(work.clear)
         return ended
     folder.describe(task)
     attempt = await _to_its_end(work.attempt)
@@ -152,7 +153,7 @@ async def _performed(
     record = replace(record, seconds=round(time.monotonic() - began, 3))
     if record.state != "interrupted":
         folder.finish(record)
-        await _to_its_end(partial(discard, folder.copy))
+        await _to_its_end(work.clear)
     return record
 
 
@@ -179,6 +180,11 @@ class _Work:
         if not attempt.commit:
             self._folder.clear()
         return attempt
+
+    def clear(self) -> None:
+        """Remove the working copy, and its checkpoints: they are of use only there."""
+        discard(SnapshotStore(self._place.state_dir, self._folder.copy.resolve()).folder)
+        discard(self._folder.copy)
 
     async def prepared(self, attempt: Attempt) -> Attempt:
         """Make the working copy, unless it is there already. Raises ConfigError, OSError."""

@@ -5,7 +5,7 @@ import asyncio
 import os
 import time
 from collections import deque
-from collections.abc import Awaitable, Callable, Sequence
+from collections.abc import Awaitable, Callable, Collection, Sequence
 from contextlib import suppress
 from dataclasses import field
 from functools import partial
@@ -29,6 +29,10 @@ _TASK_BYTES = 300 << 20
 """What a task is expected to take of the memory, its container included."""
 _SLOW = 1.0
 """Seconds for an answer of the engine beyond which no further task begins."""
+_LOOK_SECONDS = 0.25
+_MOST_WAITING = 0.25
+"""The share of their time that tasks at work may wait for a processor; a further one would only
+have them wait more."""
 
 
 @dataclass(frozen=True)
@@ -37,6 +41,8 @@ class BatchLimits:
 
     slots: int
     """Tasks at the same time, at most."""
+    at_once: int
+    """Tasks at the same time that need no look at how busy this machine is."""
     budget: float | None = None
     """US dollars for all tasks."""
     task_budget: float | None = None
@@ -66,6 +72,9 @@ class TaskWorker(Protocol):
     async def run(self, task: BatchTask, folder: TaskFolder, tell: Tell) -> TaskRecord:
         """Work on a task to its end. Raises WorkerDied."""
 
+    def waited(self) -> float:
+        """Return for how many seconds it has waited for a processor of this machine."""
+
     def stop(self) -> None:
         """Have it stop in order; nothing waits for its end."""
 
@@ -77,24 +86,50 @@ class TaskWorker(Protocol):
 
 
 class _Admission:
-    """Lets a task begin after each answer of the engine that was quick enough; nothing waits for
-    answers."""
+    """Lets a task begin after each answer of the engine that was quick enough, and more at a time
+    as long as those at work hardly wait for a processor; nothing waits for answers."""
 
-    def __init__(self, answers: Callable[[], Awaitable[None]], tell: Callable[[str], None]) -> None:
+    def __init__(
+        self, at_once: int, answers: Callable[[], Awaitable[None]], tell: Callable[[str], None]
+    ) -> None:
+        self._at_once = at_once
         self._answers = answers
         self._tell = tell
+        self._most = at_once
+        """Tasks that the processors have time for, as far as that is known."""
+        self._looked = (time.monotonic(), dict[TaskWorker, float]())
         self.asking: asyncio.Task[float] | None = None
         """The question that is open."""
 
-    def may_begin(self, at_work: int) -> bool:
-        """Whether a further task may begin; if that is not known, the engine is asked."""
+    def may_begin(self, working: Collection[TaskWorker], *, asks: bool) -> bool:
+        """Whether a further task may begin beside these; if it needs the engine, that is asked."""
+        if len(working) >= self._most:
+            self._look(working)
+        if len(working) >= self._most:
+            return False
+        if not asks:
+            return True
         if self.asking is None:
             self.asking = asyncio.ensure_future(self._seconds())
         if not self.asking.done():
             return False
         seconds = self.asking.result()
         self.asking = None
-        return seconds < (_SLOW if at_work >= (os.cpu_count() or 1) else inf)
+        return seconds < (_SLOW if len(working) >= self._at_once else inf)
+
+    def _look(self, working: Collection[TaskWorker]) -> None:
+        """Let more tasks be at work than these, or fewer, by how long they waited for a processor
+        since the last look."""
+        now, waited = time.monotonic(), {worker: worker.waited() for worker in working}
+        last, before = self._looked
+        if now - last < _LOOK_SECONDS:
+            return
+        self._looked = (now, waited)
+        both = waited.keys() & before.keys()
+        seconds = sum(waited[worker] - before[worker] for worker in both)
+        step = max(1, self._most // 4)
+        quick = seconds < _MOST_WAITING * len(both) * (now - last)
+        self._most = max(self._at_once, self._most + (step if quick else -step))
 
     async def _seconds(self) -> float:
         """Return how long the answer took; infinity if there was none."""
@@ -156,12 +191,12 @@ class Pool:
         answer.
         """
         waiting = deque(tasks)
-        admission = _Admission(answers, self._view.say)
+        admission = _Admission(self._limits.at_once, answers, self._view.say)
         try:
             while self._working or (waiting and not self._stopped):
                 if waiting and not self._stopped and self._has_room(waiting[0]):
-                    free = not needs_engine(waiting[0], self._place)
-                    if free or admission.may_begin(len(self._working)):
+                    asks = needs_engine(waiting[0], self._place)
+                    if admission.may_begin(self._working.values(), asks=asks):
                         self._begin(waiting.popleft())
                         continue
                 elif not self._working:
@@ -180,12 +215,14 @@ class Pool:
             self._progress.remove(self._results.path)
 
     async def _wait(self, asking: "asyncio.Task[float] | None") -> None:
-        """Wait until a task has ended or the engine has answered, for a second at most. Raises
-        ConfigError."""
+        """Wait until a task has ended or the engine has answered, or it is time for another look.
+        Raises ConfigError."""
         awaited = [*self._working, *([asking] if asking is not None else ())]
         first = asyncio.FIRST_COMPLETED
         await asyncio.wait(
-            awaited or [asyncio.ensure_future(asyncio.sleep(1))], timeout=1.0, return_when=first
+            awaited or [asyncio.ensure_future(asyncio.sleep(1))],
+            timeout=_LOOK_SECONDS,
+            return_when=first,
         )
         with suppress(OSError):  # what is lost is shown by nobody
             self._progress.write(self._results.path)

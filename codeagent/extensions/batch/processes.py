@@ -111,6 +111,16 @@ class Worker:
         while (line := await process.stdout.readline()).endswith(b"\n"):  # not cut off by its death
             yield json.loads(line)
 
+    def waited(self) -> float:
+        """Return for how many seconds its process has waited for a processor; 0 if the system does
+        not say."""
+        if self._process is None:
+            return 0.0
+        try:
+            return int(Path(f"/proc/{self._process.pid}/schedstat").read_text().split()[1]) / 1e9
+        except (OSError, ValueError, IndexError):
+            return 0.0
+
     async def close(self) -> None:
         """Have it stop in order, and wait for its end; idempotent."""
         process = self._process

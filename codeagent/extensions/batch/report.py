@@ -1,11 +1,12 @@
 """Writes down what came of a batch: as Markdown, and as one HTML page that needs nothing else."""
 
 import html
-import json
 from collections import Counter
 from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
+
+from pydantic_core import to_json
 
 from codeagent.changes.diff import count
 from codeagent.core.messages import Usage
@@ -119,4 +120,4 @@ def diff_page(title: str, patch: Path) -> str:
 def _filled(name: str, data: Any) -> str:
     """Return a page with the data for its script."""
     text = Path(__file__).with_name(name).read_text(encoding="utf-8")
-    return text.replace("/*DATA*/null", json.dumps(data).replace("<", "\\u003c"))
+    return text.replace("/*DATA*/null", to_json(data).decode().replace("<", "\\u003c"))

@@ -10,7 +10,7 @@ from hashlib import sha256
 from pathlib import Path
 from typing import Annotated, Any
 
-from codeagent.config.checking import WrongValue, above, as_given, checked, filled
+from codeagent.config.checking import WrongValue, above, checked, filled
 from codeagent.config.layers import load_settings
 from codeagent.config.local_environment import state_dir, user_config_file
 from codeagent.config.settings import Section
@@ -94,8 +94,9 @@ class BatchTask(Section):
         return LOGIN.sub("", self.repository)
 
     def described(self) -> dict[str, Any]:
-        """Return what it says, without a password, in the types of JSON."""
-        return {**as_given(self), "repository": self.address}
+        """Return what it says, without a password."""
+        said = {each.name: getattr(self, each.name) for each in fields(self)}
+        return {**said, "repository": self.address}
 
     @property
     def title(self) -> str:

@@ -1,6 +1,7 @@
 """The pool: which tasks begin when, and what is noted of those whose processes die."""
 
 import asyncio
+import time
 from collections.abc import Callable, Sequence
 from dataclasses import replace
 from pathlib import Path
@@ -30,6 +31,13 @@ class Worked:
         self.deaths = deaths
         self.cost = cost
         self.calls: list[str] = []
+        self.waits = 0.0
+        """Seconds for a processor in each second."""
+        self.looks = asyncio.Queue[None]()
+
+    def waited(self) -> float:
+        self.looks.put_nowait(None)
+        return self.waits * time.monotonic()
 
     async def run(self, task: BatchTask, folder: TaskFolder, tell: Tell) -> TaskRecord:
         folder.begin(folder.attempt() or Attempt(1, ""))
@@ -64,14 +72,16 @@ class Said(BatchView):
 
 
 class Batch:
-    def __init__(self, folder: Path, worked: Worked, slots: int = 4, **limits: float) -> None:
+    def __init__(
+        self, folder: Path, worked: Worked, slots: int = 4, at_once: int = 1, **limits: float
+    ) -> None:
         self.results = Results(folder / "results").hold()
         self.view = Said()
         self.worked = worked
         self.pool = Pool(
             self.results,
             Place(self.results.state_dir, folder / "mirrors", {}),
-            BatchLimits(slots, **limits),
+            BatchLimits(slots, at_once, **limits),
             new_worker=lambda: worked,
             progress=BatchProgress(4, slots),
             view=self.view,
@@ -88,8 +98,8 @@ async def at_once() -> None:
 
 
 @pytest.fixture(autouse=True)
-def one_processor(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(module.os, "cpu_count", lambda: 1)
+def looks_at_once(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(module, "_LOOK_SECONDS", 0.01)
 
 
 async def test_a_slow_answer_holds_up_no_end_and_no_further_task_begins(
@@ -117,6 +127,31 @@ async def test_a_slow_answer_holds_up_no_end_and_no_further_task_begins(
     answer.set()
     await running
     assert len(batch.results.records) == 4, "one at a time, as the engine is slow"
+
+
+async def test_tasks_that_hardly_wait_for_a_processor_fill_all_slots(tmp_path: Path) -> None:
+    batch = Batch(tmp_path, worked := Worked())
+    running = asyncio.ensure_future(batch.run(at_once))
+    assert [await worked.begun.get() for _ in TASKS] == [task.prompt for task in TASKS]
+    assert not batch.results.records
+    worked.may_end.set()
+    await running
+
+
+async def test_no_further_task_begins_while_those_at_work_wait_for_processors(
+    tmp_path: Path,
+) -> None:
+    batch = Batch(tmp_path, worked := Worked(), at_once=2)
+    worked.waits = 0.5
+    running = asyncio.ensure_future(batch.run(at_once))
+    assert [await worked.begun.get() for _ in range(2)] == ["task 0", "task 1"]
+    for _ in range(20):
+        await worked.looks.get()
+    assert worked.begun.empty()
+    worked.waits = 0.0
+    assert await worked.begun.get() == "task 2"
+    worked.may_end.set()
+    await running
 
 
 async def test_no_task_begins_until_the_engine_answers_and_that_is_said_once(
