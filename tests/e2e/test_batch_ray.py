@@ -64,7 +64,13 @@ def batch(product: Product) -> Batch:
 
 @pytest.fixture
 def nodes(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Nodes]:
+    yield from nodes_in(tmp_path, monkeypatch)
+
+
+def nodes_in(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Nodes]:
     monkeypatch.setenv("RAY_raylet_start_wait_time_s", "100")
+    monkeypatch.setenv("RAY_TMPDIR", str(tmp_path))
+    (tmp_path / "ray").mkdir()  # its address is written there, beside the folder of its nodes
     nodes = Nodes(tmp_path)
     yield nodes
     nodes.close()
@@ -226,7 +232,7 @@ def test_nothing_that_is_killed_loses_a_task_or_has_one_done_twice(
                 process.kill()
                 process.communicate(timeout=60)
             case "limiter":
-                kill_one(chance, b"ray::_SharedLimiter", str(nodes.folder))
+                kill_one(chance, b"ray::Limiter", str(nodes.folder))
             case "task":
                 kill_one(chance, b"ray::begin", str(nodes.folder))
             case "worker":

@@ -23,6 +23,7 @@ from codeagent.extensions.batch.perform import Place
 from codeagent.extensions.batch.pool import BatchLimits, Pool, slots_of_machine
 from codeagent.extensions.batch.processes import Worker
 from codeagent.extensions.batch.progress import BatchProgress
+from codeagent.extensions.batch.remote import RemoteResults
 from codeagent.extensions.batch.report import write_reports
 from codeagent.extensions.batch.results import RECORDS, Results, TaskRecord
 from codeagent.extensions.batch.tasks import BatchTask, read_tasks
@@ -42,7 +43,10 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         _add_choice(each)
         each.add_argument("--model", metavar="NAME", help="of tasks that name none")
     planning.add_argument(
-        "--like", metavar="RESULTS", type=Path, help="estimate the cost by what these tasks used"
+        "--like",
+        metavar="RESULTS",
+        type=_results,
+        help="estimate the cost by what these tasks used",
     )
     running.add_argument("--slots", metavar="N", type=count, help="tasks at the same time")
     add_list(running, "--allow", "RULE", "for all tasks: never ask about these calls")
@@ -52,25 +56,25 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         "--task-budget", metavar="USD", type=amount, help="of each task that has none of its own"
     )
     watching = actions.add_parser("watch", help="follow a batch that runs in another terminal")
-    watching.add_argument("results", metavar="RESULTS", type=Path)
+    watching.add_argument("results", metavar="RESULTS", type=_results)
     running.add_argument("--ray", metavar="ADDRESS", help="on this Ray cluster, such as auto")
     running.add_argument(
         "--secrets", metavar="FILE", type=Path, help="a file with keys on each node of the cluster"
     )
     add_sandbox(running, "off runs the commands of all tasks on this machine (default: docker)")
     applying = actions.add_parser("apply", help="open the patches in the hunk review")
-    applying.add_argument("results", metavar="RESULTS", type=Path)
+    applying.add_argument("results", metavar="RESULTS", type=_results)
     add_list(applying, "--only", "TEXT", "these, whether they passed or not; repeatable")
     add_sandbox(applying, "where commands of yours on that screen run (default: docker)")
     comparing = actions.add_parser("compare", help="set the results of two batches side by side")
     add_flag(comparing, "--all", "every task, with its turns, time and cost")
     for name in ("one", "other"):
-        comparing.add_argument(name, metavar="RESULTS", type=Path)
+        comparing.add_argument(name, metavar="RESULTS", type=_results)
     trying = actions.add_parser("demo", help="five tasks over two throwaway repositories")
     add_sandbox(trying, "off runs their commands on this machine (default: docker)")
     _add_import(actions.add_parser("import", help="make tasks from what others have"))
     exporting = actions.add_parser("export", help="write predictions for SWE-bench's evaluation")
-    exporting.add_argument("results", metavar="RESULTS", type=Path)
+    exporting.add_argument("results", metavar="RESULTS", type=_results)
     actions.add_parser("work")
 
 
@@ -86,7 +90,10 @@ def _add_choice(parser: argparse.ArgumentParser) -> None:
         "tasks", metavar="TASKS", type=Path, help="a .jsonl or .yaml file, or a folder of them"
     )
     parser.add_argument(
-        "--results", metavar="DIR", type=Path, help="where results are (default: TASKS-results)"
+        "--results",
+        metavar="RESULTS",
+        type=_results,
+        help="a folder, or an address such as s3://BUCKET/NAME (default: TASKS-results)",
     )
     parser.add_argument(
         "--retry",
@@ -116,33 +123,39 @@ def main(args: argparse.Namespace, app: "App") -> int | Coroutine[Any, Any, int]
             add_arguments(parser := argparse.ArgumentParser())
             return main(parser.parse_args(words), app)
         case "watch":
-            return _watch(Results(args.results))
+            return _watch(args.results)
         case "apply":
             from codeagent.extensions.batch.applying import (
                 open_patches,
             )  # the others show no screen
 
-            results = Results(args.results).read()
+            results = args.results.read()
             wanted = [
                 record
                 for record in results.records.values()
                 if (_is_named(args.only, record) if args.only else record.passed)
             ]
+            results.fetch(record.key for record in wanted)
             return open_patches(results, wanted, args.sandbox, app)
         case "compare":
-            one, other = Results(args.one).read(), Results(args.other).read()
+            one, other = args.one.read(), args.other.read()
             return _print(compared(one, other, every=args.all))
         case "import":
             tasks = imported(args.kind, args.source, args.repository, args.check)
             return _print(json.dumps(task, ensure_ascii=False) for task in tasks)
         case "export":
-            found = predictions(Results(args.results).read())
+            args.results.read().fetch(args.results.records)
+            found = predictions(args.results)
             return _print(json.dumps(each, ensure_ascii=False) for each in found)
     chosen = _chosen(read_tasks(args.tasks), args)
-    results = Results(args.results or args.tasks.with_name(f"{args.tasks.stem}-results"))
+    results = args.results or Results(args.tasks.with_name(f"{args.tasks.stem}-results"))
     if args.action == "plan":
         return _plan(chosen, results.read(), args)
     return _run(chosen, results, args)
+
+
+def _results(where: str) -> Results:
+    return RemoteResults(where) if "://" in where else Results(Path(where))
 
 
 def _print(lines: Iterable[str]) -> int:
@@ -168,12 +181,16 @@ def _plan(tasks: Sequence[BatchTask], results: Results, args: argparse.Namespace
         print(f"{task.key:<30} {one_line(task.repository, 50):<50} {task.title}")
     print(f"{len(missing)} of {len(tasks)} tasks would run")
     if missing:
-        like = results if args.like is None else Results(args.like).read()
+        like = results if args.like is None else args.like.read()
         print(estimated(missing, list(like.records.values()), args.model))
     return 0
 
 
 async def _run(tasks: Sequence[BatchTask], results: Results, args: argparse.Namespace) -> int:
+    if results.where:
+        if not args.ray:
+            raise ConfigError("results at an address need --ray; nothing was run")
+        say(f"this machine's copy of the results: {results.path}")
     results.hold()
     try:
         results.collect()
@@ -183,7 +200,8 @@ async def _run(tasks: Sequence[BatchTask], results: Results, args: argparse.Name
         if args.ray:
             from codeagent.extensions.batch.ray_workers import Cluster  # needs codeagent[ray]
 
-            cluster = await asyncio.to_thread(Cluster, args.ray, place, args.secrets, args.slots)
+            given = (args.ray, place, args.secrets, args.slots, results.where)
+            cluster = await asyncio.to_thread(Cluster, *given)
         slots = args.slots or (slots_of_machine() if cluster is None else cluster.slots)
         limits = BatchLimits(slots, args.budget, args.task_budget)
         _check_budgets(missing, limits)
@@ -202,6 +220,7 @@ async def _run(tasks: Sequence[BatchTask], results: Results, args: argparse.Name
                 await pool.prepare(missing)
             await pool.run(missing, _engine_answers(here=cluster is None))
         write_reports(results, tasks)
+        results.publish()
         return _told(tasks, results)
     finally:
         results.close()
@@ -258,7 +277,8 @@ def _told(tasks: Sequence[BatchTask], results: Results) -> int:
     left = len(tasks) - len(records)
     passed = sum(record.passed for record in records)
     say(f"{passed} of {len(tasks)} passed, {len(records) - passed} did not, {left} are left")
-    say(f"{results.path / 'index.html'}")
+    where = results.where or str(results.path)
+    say(f"{where}/index.html")
     if any(record.passed and record.changed[0] for record in records):
-        say(f"codeagent batch apply {shlex.quote(str(results.path))}")
+        say(f"codeagent batch apply {shlex.quote(where)}")
     return 0 if passed == len(tasks) else 1

@@ -96,7 +96,7 @@ def given_up(task: BatchTask, folder: TaskFolder, place: Place, error: str) -> T
     OSError."""
     if (ended := folder.record()) is not None:
         return ended
-    attempt = folder.attempt() or Attempt(1, "")
+    attempt = folder.begun()
     record = _Work(task, folder, place, None, lambda told: None).record(attempt, error=error)
     folder.finish(record)
     return record
@@ -109,7 +109,7 @@ async def _performed(
         await _to_its_end(partial(discard, folder.copy))
         return ended
     folder.describe(task)
-    attempt = folder.attempt() or Attempt(1, "")
+    attempt = folder.begun()
     try:
         attempt = await work.prepared(attempt)
         for pause in _PAUSES:

@@ -19,6 +19,7 @@ from codeagent.extensions.batch.copies import Mirror, alone
 from codeagent.extensions.batch.pacing import Limiter, Limits
 from codeagent.extensions.batch.perform import Place, Tell
 from codeagent.extensions.batch.processes import Worker, WorkerDied
+from codeagent.extensions.batch.remote import local_folder, reached, upload
 from codeagent.extensions.batch.results import TaskFolder, TaskRecord
 from codeagent.extensions.batch.tasks import BatchTask
 
@@ -44,16 +45,18 @@ class Cluster:
     """A connection to a cluster, and the limiter that all its tasks share."""
 
     def __init__(
-        self, address: str, place: Place, secrets: Path | None, slots: int | None = None
+        self, address: str, place: Place, secrets: Path | None, slots: int | None, where: str
     ) -> None:
         """`secrets` is a file on the nodes. `slots` may be more than the nodes have now, if more of
-        them can be started. Blocks; raises ConfigError."""
+        them can be started. `where` is the address of the results; if it is empty, the nodes share
+        their folder. Blocks; raises ConfigError."""
         self._common = {
             "version": version("codeagent"),
             "batch": str(time.time_ns()),
             "state_dir": str(place.state_dir),
             "settings": place.settings,
             "secrets": str(secrets or ""),
+            "where": where,
         }
         try:
             ray.init(address, log_to_driver=False, logging_level="ERROR", configure_logging=False)
@@ -73,7 +76,7 @@ class Cluster:
         )(_sent_whole()).remote
         here = NodeAffinitySchedulingStrategy(ray.get_runtime_context().get_node_id(), soft=True)
         self._limiter = (
-            ray.remote(max_restarts=-1, num_cpus=0, max_concurrency=10_000)(_SharedLimiter)
+            ray.remote(max_restarts=-1, num_cpus=0, max_concurrency=10_000)(Limiter)
             .options(scheduling_strategy=here)
             .remote()
         )
@@ -81,6 +84,7 @@ class Cluster:
     def worker(self) -> "RayWorker":
         def begin(task: BatchTask, folder: TaskFolder) -> Any:
             own = {"task": as_given(task), "folder": str(folder.path)}
+            own["attempt"] = folder.begun().number
             return self._begin(self._common | own, self._limiter)
 
         return RayWorker(begin)
@@ -107,23 +111,8 @@ def _sent_whole() -> Callable[[Mapping[str, Any], Any], bytes | str]:
 
 
 class _SharedLimiter:
-    """The one limiter, in a process of its own that Ray starts again if it is lost."""
-
-    def __init__(self) -> None:
-        self._limiter = Limiter()
-
-    async def begin(self, model: str, tokens: int) -> float:
-        return await self._limiter.begin(model, tokens)
-
-    async def answered(self, model: str, limits: Limits) -> None:
-        self._limiter.answered(model, limits)
-
-    async def refused(self, model: str, began: float, retry_after: float | None) -> None:
-        self._limiter.refused(model, began, retry_after)
-
-
-class _LimiterThere:
-    """The limiter, as the nodes see it (a `processes.Pacer`)."""
+    """The one limiter, as the nodes see it (a `processes.Pacer`): it is in a process of its own, which
+    Ray starts again if it is lost."""
 
     def __init__(self, actor: Any) -> None:
         self._actor = actor
@@ -184,9 +173,18 @@ def work_here(given: Mapping[str, Any], limiter: Any) -> bytes:
     os.environ.update(_secrets(given["secrets"]))
     task = checked(BatchTask, given["task"])
     folder = TaskFolder(Path(given["folder"]))
+    state = Path(given["state_dir"])
+    if where := given["where"]:
+        with reached(where):
+            folder = TaskFolder(local_folder(where) / "node" / task.key)
+        state = folder.path / "state"
+        folder.describe(task)
+        if folder.begun().number < given["attempt"]:
+            folder.begin_again(given["attempt"])
     log = folder.path.parent / "workers.log"
-    place = Place(Path(given["state_dir"]), state_dir() / "mirrors", given["settings"])
-    worker = _workers.setdefault(given["batch"], Worker(place, log, _LimiterThere(limiter)))
+    place = Place(state, state_dir() / "mirrors", given["settings"])
+    worker = _workers.setdefault(given["batch"], Worker(place, log, _SharedLimiter(limiter)))
+    worker.place = place
 
     async def work() -> TaskRecord:
         working = asyncio.current_task()
@@ -202,7 +200,10 @@ def work_here(given: Mapping[str, Any], limiter: Any) -> bytes:
                 raise WorkerDied from None
             raise
 
-    return _loop().run(work()).line()
+    record = _loop().run(work())
+    if where and record.state != "interrupted":
+        upload(folder, where)
+    return record.line()
 
 
 _workers: dict[str, Worker] = {}

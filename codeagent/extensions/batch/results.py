@@ -5,7 +5,7 @@ import errno
 import gc
 import json
 import os
-from collections.abc import Collection
+from collections.abc import Collection, Iterable
 from dataclasses import asdict
 from pathlib import Path
 from typing import Any, Literal, Self
@@ -28,7 +28,7 @@ State = RunReason | Literal["passed"]
 early."""
 Retry = Literal["failed", "denied", "all"]
 RECORDS = "results.jsonl"
-_RECORD = "record.json"
+RECORD = "record.json"
 _ATTEMPT = "attempt.json"
 _TASK = "task.json"
 
@@ -132,6 +132,10 @@ class TaskFolder:
         except FileNotFoundError:
             return None
 
+    def begun(self) -> Attempt:
+        """Return the attempt that is to be worked on. Raises OSError."""
+        return self.attempt() or Attempt(1, "")
+
     def begin(self, attempt: Attempt) -> None:
         """Write down what is begun. Raises OSError."""
         replace_private(self.path / _ATTEMPT, json.dumps(asdict(attempt)).encode())
@@ -139,12 +143,12 @@ class TaskFolder:
     def finish(self, record: TaskRecord) -> None:
         """Write down what became of the task: from then on it is never done again by itself. Raises
         OSError."""
-        replace_private(self.path / _RECORD, record.line())
+        replace_private(self.path / RECORD, record.line())
 
     def record(self) -> TaskRecord | None:
         """Return what became of it; None if it has not ended. Raises OSError, ValueError."""
         try:
-            return TaskRecord.of_line(read_regular(self.path / _RECORD))
+            return TaskRecord.of_line(read_regular(self.path / RECORD))
         except FileNotFoundError:
             return None
 
@@ -152,7 +156,7 @@ class TaskFolder:
         """Forget the last attempt, and what came of it, so that another one is made. Raises
         OSError."""
         self.begin(Attempt(number, ""))
-        for each in (self.path / _RECORD, self.patch, self.kept, self.page):
+        for each in (self.path / RECORD, self.patch, self.kept, self.page):
             discard(each)
 
     def follows(self, record: TaskRecord | None) -> bool:
@@ -163,6 +167,9 @@ class TaskFolder:
 
 class Results:
     """The records of a batch, and the folders of its tasks."""
+
+    where = ""
+    """The address at which they are kept; empty for a folder of this machine."""
 
     def __init__(self, path: Path) -> None:
         self.path = path.absolute()
@@ -206,6 +213,12 @@ class Results:
                 raise ConfigError(
                     f"{self.path / RECORDS}:{number}: it is not a record ({error}); nothing was run"
                 ) from None
+
+    def fetch(self, keys: Iterable[str]) -> None:
+        """Have the folders of these tasks on this machine. Raises ConfigError."""
+
+    def publish(self) -> None:
+        """Have the records and reports where they are kept. Raises ConfigError."""
 
     def hold(self) -> Self:
         """Read the records, and keep others from writing until `close`. Raises ConfigError."""
