@@ -20,6 +20,7 @@ from tests.effort import chance as chance_of
 from tests.effort import times
 from tests.servers import Turn, openai_server
 
+ray = pytest.importorskip("ray", reason="Ray is not installed")
 ray_cluster = pytest.importorskip("ray.cluster_utils", reason="Ray is not installed")
 NODE = {"num_cpus": 2, "object_store_memory": 80 << 20, "include_dashboard": False}
 KEY = "sk-that-only-the-nodes-know"
@@ -52,7 +53,15 @@ class Nodes:
         """Kill the newest node."""
         self._cluster.remove_node(self._added.pop(), allow_graceful=False)
 
+    def taken(self) -> dict[str, float]:
+        """What tasks at work have of the resources of the nodes."""
+        ray.init(self.address, ignore_reinit_error=True, log_to_driver=False, logging_level="ERROR")
+        free = ray.available_resources()
+        taken = {name: most - free.get(name, 0) for name, most in ray.cluster_resources().items()}
+        return {name: amount for name, amount in taken.items() if amount}
+
     def close(self) -> None:
+        ray.shutdown()
         self._cluster.shutdown()
         subprocess.run(["rm", "-rf", self.logs], check=True)
 
@@ -113,12 +122,25 @@ async def test_a_key_in_a_file_of_the_nodes_is_used_and_is_nowhere_else(
     assert done.code == 0, done.err
     assert KEY not in done.out + done.err
     secrets.unlink()
-    files = [path for folder in (nodes.logs, tmp_path) for path in folder.rglob("*")]
-    assert not [path for path in files if path.is_file() and KEY.encode() in path.read_bytes()]
+    assert_is_nowhere(KEY, nodes, tmp_path)
+
+
+def assert_is_nowhere(key: str, nodes: Nodes, folder: Path) -> None:
+    """Look into the files there, the logs of the cluster and its object stores."""
+    files = [path for each in (nodes.logs, folder) for path in each.rglob("*")]
+    assert not [path for path in files if key.encode() in contents(path)]
     kinds = (b"raylet/raylet", b"gcs_server")
-    stores = [pid for pid, line in processes() if any(kind in line for kind in kinds)]
+    own = [(pid, line) for pid, line in processes() if str(nodes.logs).encode() in line]
+    stores = [pid for pid, line in own if any(kind in line for kind in kinds)]
     assert len(stores) >= 3
-    assert not any(in_memory(pid, KEY.encode()) for pid in stores)
+    assert not any(in_memory(pid, key.encode()) for pid in stores)
+
+
+def contents(path: Path) -> bytes:
+    """What a file has; the cluster may remove it meanwhile."""
+    with suppress(OSError):
+        return path.read_bytes() if path.is_file() else b""
+    return b""
 
 
 def processes() -> Iterator[tuple[int, bytes]]:
@@ -189,18 +211,23 @@ def test_without_ray_the_error_says_what_to_install(batch: Batch, tmp_path: Path
     assert "pip install 'codeagent[ray]'" in done.stderr
 
 
-def test_an_interrupted_batch_ends_in_order_on_the_nodes(batch: Batch, nodes: Nodes) -> None:
+def test_an_interrupted_batch_ends_in_order_and_gives_back_what_its_task_took_of_the_node(
+    batch: Batch, nodes: Nodes
+) -> None:
     nodes.add()
     slow = (calls(bash("echo again >> begun; sleep 611.7")), say("done"))
     batch.write(batch.task(0, *slow))
     process = batch.product.start(*batch.words, *words(nodes))
     batch.until(lambda: any(batch.results.glob("*/copy/begun")))
+    share = {"CPU": 1, "engine": 1, "memory": 300 << 20}
+    batch.until(lambda: nodes.taken() == share)
     os.kill(process.pid, signal.SIGINT)
     process.communicate(timeout=60)
     assert batch.records == []
     batch.until(lambda: not any(b"611.7" in line for line in running()))
     [log] = batch.results.glob("state/sessions/*/events.jsonl")
     assert '"run.finished"' in log.read_text()
+    batch.until(lambda: nodes.taken() == {})
 
 
 @pytest.mark.soak(row="kills of a cluster")
