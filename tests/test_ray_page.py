@@ -45,6 +45,7 @@ CONTAINER = fields(
     "name",
     name=TEXT,
     image=TEXT,
+    command=each(TEXT),
     args=each(TEXT),
     env=each(fields("name", name=TEXT, value=TEXT)),
     envFrom=each(fields(secretRef=fields(name=TEXT))),

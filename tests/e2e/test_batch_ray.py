@@ -18,6 +18,7 @@ from tests.e2e.product import Product, bash, calls, of, running, say
 from tests.e2e.test_batch import Batch, states
 from tests.effort import chance as chance_of
 from tests.effort import times
+from tests.images import small_image
 from tests.servers import Turn, openai_server
 
 ray = pytest.importorskip("ray", reason="Ray is not installed")
@@ -176,6 +177,18 @@ def test_a_file_with_keys_that_is_wrong_is_an_error_without_them(
     assert done.code == 2
     assert said in done.err
     assert "sk-1" not in done.err
+
+
+@pytest.mark.docker
+def test_a_task_on_a_node_runs_in_the_image_of_that_node_that_it_names(
+    batch: Batch, nodes: Nodes
+) -> None:
+    nodes.add()
+    with small_image() as image:
+        settings = {"sandbox": {"image": image}}
+        batch.write(batch.task(0, settings=settings, check="! ls /usr/bin/env"))  # others have it
+        done = batch.product.call_apart(*batch.words, "--ray", nodes.address)
+    assert done.code == 0, done.err + done.out
 
 
 def test_a_node_with_another_version_is_an_error(
