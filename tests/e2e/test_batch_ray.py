@@ -23,6 +23,7 @@ from tests.servers import Turn, openai_server
 
 ray = pytest.importorskip("ray", reason="Ray is not installed")
 ray_cluster = pytest.importorskip("ray.cluster_utils", reason="Ray is not installed")
+pytestmark = pytest.mark.timeout(300)  # a cluster takes as long to start as the machine is busy
 NODE = {"num_cpus": 2, "object_store_memory": 80 << 20, "include_dashboard": False}
 KEY = "sk-that-only-the-nodes-know"
 TASKS = times(5)

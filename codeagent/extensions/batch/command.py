@@ -187,7 +187,7 @@ def _plan(tasks: Sequence[BatchTask], results: Results, args: argparse.Namespace
 
 
 async def _run(tasks: Sequence[BatchTask], results: Results, args: argparse.Namespace) -> int:
-    if results.where:
+    if "://" in results.where:
         if not args.ray:
             raise ConfigError("results at an address need --ray; nothing was run")
         say(f"this machine's copy of the results: {results.path}")
@@ -277,8 +277,7 @@ def _told(tasks: Sequence[BatchTask], results: Results) -> int:
     left = len(tasks) - len(records)
     passed = sum(record.passed for record in records)
     say(f"{passed} of {len(tasks)} passed, {len(records) - passed} did not, {left} are left")
-    where = results.where or str(results.path)
-    say(f"{where}/index.html")
+    say(f"{results.where}/index.html")
     if any(record.passed and record.changed[0] for record in records):
-        say(f"codeagent batch apply {shlex.quote(where)}")
+        say(f"codeagent batch apply {shlex.quote(results.where)}")
     return 0 if passed == len(tasks) else 1

@@ -6,7 +6,6 @@ import signal
 import time
 from collections.abc import Callable, Mapping
 from contextlib import suppress
-from functools import cache
 from importlib.metadata import version
 from pathlib import Path
 from typing import Any
@@ -48,12 +47,11 @@ class Cluster:
         self, address: str, place: Place, secrets: Path | None, slots: int | None, where: str
     ) -> None:
         """`secrets` is a file on the nodes. `slots` may be more than the nodes have now, if more of
-        them can be started. `where` is the address of the results; if it is empty, the nodes share
-        their folder. Blocks; raises ConfigError."""
+        them can be started. `where` is the address of the results, or the folder that the nodes
+        share. Blocks; raises ConfigError."""
         self._common = {
             "version": version("codeagent"),
             "batch": str(time.time_ns()),
-            "state_dir": str(place.state_dir),
             "settings": place.settings,
             "secrets": str(secrets or ""),
             "where": where,
@@ -83,8 +81,7 @@ class Cluster:
 
     def worker(self) -> "RayWorker":
         def begin(task: BatchTask, folder: TaskFolder) -> Any:
-            own = {"task": as_given(task), "folder": str(folder.path)}
-            own["attempt"] = folder.begun().number
+            own = {"task": as_given(task), "attempt": folder.begun().number}
             return self._begin(self._common | own, self._limiter)
 
         return RayWorker(begin)
@@ -172,16 +169,16 @@ def work_here(given: Mapping[str, Any], limiter: Any) -> bytes:
     """Work on a task on this node; return the line of its record. Raises ConfigError."""
     os.environ.update(_secrets(given["secrets"]))
     task = checked(BatchTask, given["task"])
-    folder = TaskFolder(Path(given["folder"]))
-    state = Path(given["state_dir"])
-    if where := given["where"]:
+    where, home = given["where"], Path(given["where"])
+    if alone_here := "://" in where:
         with reached(where):
-            folder = TaskFolder(local_folder(where) / "node" / task.key)
-        state = folder.path / "state"
-        folder.describe(task)
-        if folder.begun().number < given["attempt"]:
-            folder.begin_again(given["attempt"])
-    log = folder.path.parent / "workers.log"
+            home = local_folder(where) / "node"
+    folder = TaskFolder(home / task.key)
+    folder.describe(task)
+    if folder.begun().number < given["attempt"]:
+        folder.begin_again(given["attempt"])
+    state = (folder.path if alone_here else home) / "state"
+    log = home / "workers.log"
     place = Place(state, state_dir() / "mirrors", given["settings"])
     worker = _workers.setdefault(given["batch"], Worker(place, log, _SharedLimiter(limiter)))
     worker.place = place
@@ -200,8 +197,8 @@ def work_here(given: Mapping[str, Any], limiter: Any) -> bytes:
                 raise WorkerDied from None
             raise
 
-    record = _loop().run(work())
-    if where and record.state != "interrupted":
+    record = _LOOP.run(work())
+    if alone_here and record.state != "interrupted":
         upload(folder, where)
     return record.line()
 
@@ -209,12 +206,7 @@ def work_here(given: Mapping[str, Any], limiter: Any) -> bytes:
 _workers: dict[str, Worker] = {}
 """That of the batch for which Ray has this process: it works on one task after the other, and ends
 with this process."""
-
-
-@cache
-def _loop() -> asyncio.Runner:
-    """Return the loop of this process."""
-    return asyncio.Runner()
+_LOOP = asyncio.Runner()
 
 
 async def _refresh(repository: str, mirrors: Path, batch: str, log: Path) -> None:

@@ -20,8 +20,8 @@ class RemoteResults(Results):
     """The results at an address; `path` is this machine's copy of them."""
 
     def __init__(self, url: str) -> None:
-        self.where = url.rstrip("/")
-        super().__init__(local_folder(self.where))
+        super().__init__(local_folder(where := url.rstrip("/")))
+        self.where = where
 
     def read(self) -> Self:
         """Read the records here, and add those that are only there. Raises ConfigError."""
@@ -38,7 +38,7 @@ class RemoteResults(Results):
                 for record in map(TaskRecord.of_line, found[name].splitlines()):
                     known = self.records.get(record.key)
                     if known is None or known.attempt < record.attempt:
-                        (self._add if self._file is None else self.append)(record)
+                        (self.append if self._file else self._add)(record)
         return self
 
     def fetch(self, keys: Iterable[str]) -> None:

@@ -168,11 +168,10 @@ class TaskFolder:
 class Results:
     """The records of a batch, and the folders of its tasks."""
 
-    where = ""
-    """The address at which they are kept; empty for a folder of this machine."""
-
     def __init__(self, path: Path) -> None:
         self.path = path.absolute()
+        self.where = str(self.path)
+        """The folder, or the address, where they are kept."""
         self.records: dict[str, TaskRecord] = {}
         """The last of each task, by its key, in the order in which they ended."""
         self.spent = 0.0
