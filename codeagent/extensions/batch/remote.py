@@ -29,9 +29,8 @@ class RemoteResults(Results):
         with reached(self.where) as (files, root):
             names = list[str]()
             for place in (f"{root}/{RECORDS}", f"{root}/{_RECORDS}"):
-                with suppress(
-                    FileNotFoundError
-                ):  # any other error must not look as if none were there
+                # Another error must not look as if there were none: all would be done again.
+                with suppress(FileNotFoundError):
                     names += files.ls(place, detail=False)
             found = files.cat(names) if names else {}
             for name in names:
