@@ -23,9 +23,12 @@ from tests.e2e.test_batch import Batch
 from tests.effort import chance, part, up_to
 from tests.faults.test_batch_kills import comes_to, ended, fill, points, start, what_broke
 from tests.faults.test_batch_kills import killed as kill
+from tests.images import small_image
 from tests.servers import Turn, openai_server
 
+ray = pytest.importorskip("ray", reason="Ray is not installed")
 ray_cluster = pytest.importorskip("ray.cluster_utils", reason="Ray is not installed")
+pytestmark = pytest.mark.timeout(300)  # a cluster takes as long to start as the machine is busy
 NODE = {"num_cpus": 2, "object_store_memory": 80 << 20, "include_dashboard": False}
 KEY = "sk-that-only-the-nodes-know"
 
@@ -66,7 +69,15 @@ class Nodes:
         """Kill the newest node, or stop it as `ray stop` does."""
         self._cluster.remove_node(self._added.pop(), allow_graceful=in_order)
 
+    def taken(self) -> dict[str, float]:
+        """What tasks at work have of the resources of the nodes."""
+        ray.init(self.address, ignore_reinit_error=True, log_to_driver=False, logging_level="ERROR")
+        free = ray.available_resources()
+        taken = {name: most - free.get(name, 0) for name, most in ray.cluster_resources().items()}
+        return {name: amount for name, amount in taken.items() if amount}
+
     def close(self) -> None:
+        ray.shutdown()
         self._cluster.shutdown()
         for pid, line in processes():
             if os.fsencode(self.logs) in line:  # of a node that did not start
@@ -82,9 +93,14 @@ def batch(product: Product) -> Batch:
 
 @pytest.fixture
 def nodes(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Nodes]:
+    yield from nodes_in(tmp_path, monkeypatch)
+
+
+def nodes_in(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Nodes]:
     monkeypatch.setenv("RAY_prestart_worker_first_driver", "0")  # a node starts sooner
-    monkeypatch.setenv("RAY_TMPDIR", str(tmp_path))  # the address of the cluster is written there
-    (tmp_path / "ray").mkdir()
+    monkeypatch.setenv("RAY_raylet_start_wait_time_s", "100")
+    monkeypatch.setenv("RAY_TMPDIR", str(tmp_path))
+    (tmp_path / "ray").mkdir()  # its address is written there, beside the folder of its nodes
     nodes = Nodes(tmp_path)
     try:
         nodes.begin()
@@ -130,12 +146,25 @@ async def test_a_key_in_a_file_of_the_nodes_is_used_and_is_nowhere_else(
     assert done.code == 0, done.err
     assert KEY not in done.out + done.err
     secrets.unlink()
-    files = [path for folder in (nodes.logs, tmp_path) for path in folder.rglob("*")]
-    assert not [path for path in files if path.is_file() and KEY.encode() in path.read_bytes()]
+    assert_is_nowhere(KEY, nodes, tmp_path)
+
+
+def assert_is_nowhere(key: str, nodes: Nodes, folder: Path) -> None:
+    """Look into the files there, the logs of the cluster and its object stores."""
+    files = [path for each in (nodes.logs, folder) for path in each.rglob("*")]
+    assert not [path for path in files if key.encode() in contents(path)]
     kinds = (b"raylet/raylet", b"gcs_server")
-    stores = [pid for pid, line in processes() if any(kind in line for kind in kinds)]
+    own = [(pid, line) for pid, line in processes() if str(nodes.logs).encode() in line]
+    stores = [pid for pid, line in own if any(kind in line for kind in kinds)]
     assert len(stores) >= 3
-    assert not any(in_memory(pid, KEY.encode()) for pid in stores)
+    assert not any(in_memory(pid, key.encode()) for pid in stores)
+
+
+def contents(path: Path) -> bytes:
+    """What a file has; the cluster may remove it meanwhile."""
+    with suppress(OSError):
+        return path.read_bytes() if path.is_file() else b""
+    return b""
 
 
 def processes() -> Iterator[tuple[int, bytes]]:
@@ -173,6 +202,18 @@ def test_a_file_with_keys_that_is_wrong_is_an_error_without_them(
     assert "sk-1" not in done.err
 
 
+@pytest.mark.docker
+def test_a_task_on_a_node_runs_in_the_image_of_that_node_that_it_names(
+    batch: Batch, nodes: Nodes
+) -> None:
+    nodes.add()
+    with small_image() as image:
+        settings = {"sandbox": {"image": image}}
+        batch.write(batch.task(0, settings=settings, check="! ls /usr/bin/env"))  # others have it
+        done = batch.product.call_apart(*batch.words, "--ray", nodes.address)
+    assert done.code == 0, done.err + done.out
+
+
 def test_a_node_with_another_version_is_an_error(
     batch: Batch, nodes: Nodes, tmp_path: Path
 ) -> None:
@@ -206,18 +247,23 @@ def test_without_ray_the_error_says_what_to_install(batch: Batch, tmp_path: Path
     assert "pip install 'codeagent[ray]'" in done.stderr
 
 
-def test_an_interrupted_batch_ends_in_order_on_the_nodes(batch: Batch, nodes: Nodes) -> None:
+def test_an_interrupted_batch_ends_in_order_and_gives_back_what_its_task_took_of_the_node(
+    batch: Batch, nodes: Nodes
+) -> None:
     nodes.add()
     slow = (calls(bash("echo again >> begun; sleep 611.7")), say("done"))
     batch.write(batch.task(0, *slow))
     process = batch.product.start(*batch.words, *words(nodes))
     batch.until(lambda: any(batch.results.glob("*/copy/begun")))
+    share = {"CPU": 1, "engine": 1, "memory": 300 << 20}
+    batch.until(lambda: nodes.taken() == share)
     os.kill(process.pid, signal.SIGINT)
     process.communicate(timeout=60)
     assert batch.records == []
     batch.until(lambda: not any(b"611.7" in line for line in running()))
     [log] = batch.results.glob("state/sessions/*/events.jsonl")
     assert '"run.finished"' in log.read_text()
+    batch.until(lambda: nodes.taken() == {})
 
 
 async def test_a_task_that_is_stopped_before_it_is_handed_to_the_cluster_does_not_begin() -> None:
@@ -233,7 +279,7 @@ async def test_a_task_that_is_stopped_before_it_is_handed_to_the_cluster_does_no
 async def test_a_request_is_asked_again_whatever_is_lost_of_the_limiter() -> None:
     from ray.exceptions import ObjectLostError, RayActorError
 
-    from codeagent.extensions.batch.ray_workers import _LimiterThere  # needs Ray
+    from codeagent.extensions.batch.ray_workers import _SharedLimiter  # needs Ray
 
     lost = [RayActorError(), ObjectLostError("", "", "")]
 
@@ -247,7 +293,7 @@ async def test_a_request_is_asked_again_whatever_is_lost_of_the_limiter() -> Non
                 raise lost.pop()
             return 5.0
 
-    assert await _LimiterThere(Actor()).begin("m", 1) == 5.0
+    assert await _SharedLimiter(Actor()).begin("m", 1) == 5.0
 
 
 KINDS = (*("worker", "node", "limiter", "task") * 3, "driver")
@@ -283,7 +329,7 @@ def test_nothing_that_is_killed_loses_a_task_or_has_one_done_twice(
                 process = start(batch, *more, slots=4)
                 killed[kind] += 1
             case "limiter":
-                killed[kind] += kill_one(dice, b"ray::_SharedLimiter", str(nodes.folder))
+                killed[kind] += kill_one(dice, b"ray::Limiter", str(nodes.folder))
             case "task":
                 killed[kind] += kill_one(dice, b"ray::begin", str(nodes.folder))
             case "worker":

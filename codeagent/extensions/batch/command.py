@@ -25,6 +25,7 @@ from codeagent.extensions.batch.perform import Place
 from codeagent.extensions.batch.pool import BatchLimits, Pool, slots_of_machine
 from codeagent.extensions.batch.processes import Worker
 from codeagent.extensions.batch.progress import BatchProgress
+from codeagent.extensions.batch.remote import RemoteResults
 from codeagent.extensions.batch.report import write_reports
 from codeagent.extensions.batch.results import RECORDS, Results, TaskRecord
 from codeagent.extensions.batch.tasks import BatchTask, check_settings, read_tasks
@@ -44,7 +45,10 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         _add_choice(each)
         each.add_argument("--model", metavar="NAME", help="model of tasks that name none")
     planning.add_argument(
-        "--like", metavar="RESULTS", type=Path, help="estimate the cost by what these tasks used"
+        "--like",
+        metavar="RESULTS",
+        type=_results,
+        help="estimate the cost by what these tasks used",
     )
     running.add_argument("--slots", metavar="N", type=count, help="tasks at the same time")
     add_list(running, "--allow", "RULE", "for all tasks: never ask about these calls")
@@ -54,14 +58,14 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         "--task-budget", metavar="USD", type=amount, help="for each task without one of its own"
     )
     watching = actions.add_parser("watch", help="follow a batch that runs in another terminal")
-    watching.add_argument("results", metavar="RESULTS", type=Path)
+    watching.add_argument("results", metavar="RESULTS", type=_results)
     running.add_argument("--ray", metavar="ADDRESS", help="on this Ray cluster, such as auto")
     running.add_argument(
         "--secrets", metavar="FILE", type=Path, help="a file with keys on each node of the cluster"
     )
     add_sandbox(running, "off runs the commands of all tasks on this machine (default: docker)")
     applying = actions.add_parser("apply", help="open the patches in the hunk review")
-    applying.add_argument("results", metavar="RESULTS", type=Path)
+    applying.add_argument("results", metavar="RESULTS", type=_results)
     add_list(
         applying, "--only", "TEXT", "those of these tasks, whether they passed or not; repeatable"
     )
@@ -69,12 +73,12 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     comparing = actions.add_parser("compare", help="set the results of two batches side by side")
     add_flag(comparing, "--all", "every task, with its turns, time and cost")
     for name in ("one", "other"):
-        comparing.add_argument(name, metavar="RESULTS", type=Path)
+        comparing.add_argument(name, metavar="RESULTS", type=_results)
     trying = actions.add_parser("demo", help="five tasks over two throwaway repositories")
     add_sandbox(trying, "off runs their commands on this machine (default: docker)")
     _add_import(actions.add_parser("import", help="make tasks of SWE-bench, Exercism or recipes"))
     exporting = actions.add_parser("export", help="write predictions for SWE-bench's evaluation")
-    exporting.add_argument("results", metavar="RESULTS", type=Path)
+    exporting.add_argument("results", metavar="RESULTS", type=_results)
     actions.add_parser("work")
 
 
@@ -93,7 +97,10 @@ def _add_choice(parser: argparse.ArgumentParser) -> None:
         help="a .jsonl or .yaml file, or a folder of such files",
     )
     parser.add_argument(
-        "--results", metavar="DIR", type=Path, help="where results are (default: TASKS-results)"
+        "--results",
+        metavar="RESULTS",
+        type=_results,
+        help="a folder, or an address such as s3://BUCKET/NAME (default: TASKS-results)",
     )
     parser.add_argument(
         "--retry",
@@ -135,6 +142,7 @@ def main(args: argparse.Namespace, app: "App") -> int | Coroutine[Any, Any, int]
                 for record in results.records.values()
                 if (_is_named(args.only, record) if args.only else record.passed)
             ]
+            results.fetch(record.key for record in wanted)
             return open_patches(results, wanted, args.sandbox, app)
         case "compare":
             one, other = _existing(args.one), _existing(args.other)
@@ -142,23 +150,30 @@ def main(args: argparse.Namespace, app: "App") -> int | Coroutine[Any, Any, int]
         case "import":
             return _print(imported(args.kind, args.source, args.repository, args.check))
         case "export":
-            return _print(predictions(_existing(args.results)))
+            results = _existing(args.results)
+            results.fetch(results.records)
+            return _print(predictions(results))
     tasks, results = read_tasks(args.tasks), _results_of(args)
     if args.action == "plan":
         return _plan(_chosen(tasks, args), results.read(), args)
     return _run(tasks, results, args)
 
 
+def _results(where: str) -> Results:
+    return RemoteResults(where) if "://" in where else Results(Path(where))
+
+
 def _results_of(args: argparse.Namespace) -> Results:
     tasks = args.tasks if args.tasks.suffix else args.tasks.resolve()  # such as `.`
-    return Results(args.results or tasks.with_name(f"{tasks.stem}-results"))
+    found: Results | None = args.results
+    return found or Results(tasks.with_name(f"{tasks.stem}-results"))
 
 
-def _existing(path: Path) -> Results:
+def _existing(results: Results) -> Results:
     """Read the results of a batch. Raises ConfigError if there are none."""
-    if not (path / RECORDS).exists():
-        raise ConfigError(f"{path} is not a folder with the results of a batch")
-    return Results(path).read()
+    if not results.read().records and not (results.path / RECORDS).exists():
+        raise ConfigError(f"{results.where} has no results of a batch")
+    return results
 
 
 async def _demo(args: argparse.Namespace) -> int:
@@ -201,6 +216,10 @@ def _plan(tasks: Sequence[BatchTask], results: Results, args: argparse.Namespace
 async def _run(tasks: Sequence[BatchTask], results: Results, args: argparse.Namespace) -> int:
     check_settings(json.dumps(common := _settings(args)))
     chosen = _chosen(tasks, args)
+    if "://" in results.where:
+        if not args.ray:
+            raise ConfigError("results at an address need --ray; nothing was run")
+        say(f"this machine's copy of the results: {results.path}")
     results.hold()
     try:
         results.collect()
@@ -211,7 +230,8 @@ async def _run(tasks: Sequence[BatchTask], results: Results, args: argparse.Name
             _check_passwords(missing)
             from codeagent.extensions.batch.ray_workers import Cluster  # needs codeagent[ray]
 
-            cluster = await asyncio.to_thread(Cluster, args.ray, place, args.secrets, args.slots)
+            given = (args.ray, place, args.secrets, args.slots, results.where)
+            cluster = await asyncio.to_thread(Cluster, *given)
         slots = args.slots or (slots_of_machine() if cluster is None else cluster.slots)
         at_once = 2 * (os.cpu_count() or 1) if cluster is None else slots
         limits = BatchLimits(slots, at_once, args.budget, args.task_budget)
@@ -231,6 +251,7 @@ async def _run(tasks: Sequence[BatchTask], results: Results, args: argparse.Name
                 await pool.prepare(missing)
             await pool.run(missing, _engine_answers(here=cluster is None))
         write_reports(results, tasks)
+        results.publish()
         return _told(chosen, results)
     finally:
         results.close()
@@ -299,7 +320,7 @@ def _told(tasks: Sequence[BatchTask], results: Results) -> int:
     say(f"{passed} of {len(tasks)} passed{again}")
     if left:
         say(f"{counted(left, 'task')} left; start the batch again to do them")
-    say(f"{results.path / 'index.html'}")
+    say(f"{results.where}/index.html")
     if any(record.passed and record.changed[0] for record in records):
-        say(f"codeagent batch apply {shlex.quote(str(results.path))}")
+        say(f"codeagent batch apply {shlex.quote(results.where)}")
     return 0 if passed == len(tasks) else 1

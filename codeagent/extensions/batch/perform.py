@@ -176,7 +176,7 @@ class _Work:
 
     def attempt(self) -> Attempt:
         """Return what was begun, with nothing of an earlier attempt around it. Raises OSError."""
-        attempt = self._folder.attempt() or Attempt(1, "")
+        attempt = self._folder.begun()
         if not attempt.commit:
             self._folder.clear()
         return attempt

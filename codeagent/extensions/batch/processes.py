@@ -35,7 +35,7 @@ class Worker:
 
     def __init__(self, place: Place, log: Path, limiter: Pacer) -> None:
         """`log` gets what it writes beside its answers."""
-        self._place = place
+        self.place = place
         self._log = log
         self._limiter = limiter
         self._process: asyncio.subprocess.Process | None = None
@@ -48,7 +48,15 @@ class Worker:
         if self._stopped:
             await self.close()
             raise WorkerDied
-        self._write({"task": as_given(task), "folder": str(folder.path)})
+        self._write(
+            {
+                "task": as_given(task),
+                "folder": str(folder.path),
+                "state": str(self.place.state_dir),
+                "mirrors": str(self.place.mirrors),
+                "settings": self.place.settings,
+            }
+        )
         try:
             async for told in self._told(process):
                 match told:
@@ -91,14 +99,6 @@ class Worker:
         finally:
             os.close(log)
         self._process = process
-        place = self._place
-        self._write(
-            {
-                "state": str(place.state_dir),
-                "mirrors": str(place.mirrors),
-                "settings": place.settings,
-            }
-        )
         return process
 
     def _write(self, told: Mapping[str, Any]) -> None:

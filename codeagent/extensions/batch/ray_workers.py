@@ -6,7 +6,6 @@ import signal
 import time
 from collections.abc import Callable, Mapping
 from contextlib import suppress
-from functools import cache
 from importlib.metadata import version
 from pathlib import Path
 from typing import Any
@@ -19,7 +18,8 @@ from codeagent.extensions.batch.copies import Mirror, alone
 from codeagent.extensions.batch.pacing import Limiter, Limits
 from codeagent.extensions.batch.perform import Place, Tell
 from codeagent.extensions.batch.processes import Worker, WorkerDied
-from codeagent.extensions.batch.results import TaskFolder, TaskRecord
+from codeagent.extensions.batch.remote import local_folder, reached, upload
+from codeagent.extensions.batch.results import Attempt, TaskFolder, TaskRecord
 from codeagent.extensions.batch.tasks import BatchTask
 
 try:
@@ -44,16 +44,17 @@ class Cluster:
     """A connection to a cluster, and the limiter that all its tasks share."""
 
     def __init__(
-        self, address: str, place: Place, secrets: Path | None, slots: int | None = None
+        self, address: str, place: Place, secrets: Path | None, slots: int | None, where: str
     ) -> None:
         """`secrets` is a file on the nodes. `slots` may be more than the nodes have now, if more of
-        them can be started. Blocks; raises ConfigError."""
+        them can be started. `where` is the address of the results, or the folder that the nodes
+        share. Blocks; raises ConfigError."""
         self._common = {
             "version": version("codeagent"),
             "batch": str(time.time_ns()),
-            "state_dir": str(place.state_dir),
             "settings": place.settings,
             "secrets": str(secrets or ""),
+            "where": where,
         }
         try:
             ray.init(address, log_to_driver=False, logging_level="ERROR", configure_logging=False)
@@ -73,14 +74,14 @@ class Cluster:
         )(_sent_whole()).remote
         here = NodeAffinitySchedulingStrategy(ray.get_runtime_context().get_node_id(), soft=True)
         self._limiter = (
-            ray.remote(max_restarts=-1, num_cpus=0, max_concurrency=10_000)(_SharedLimiter)
+            ray.remote(max_restarts=-1, num_cpus=0, max_concurrency=10_000)(Limiter)
             .options(scheduling_strategy=here)
             .remote()
         )
 
     def worker(self) -> "RayWorker":
         def begin(task: BatchTask, folder: TaskFolder) -> Any:
-            own = {"task": as_given(task), "folder": str(folder.path)}
+            own = {"task": as_given(task), "attempt": folder.begun().number}
             return self._begin(self._common | own, self._limiter)
 
         return RayWorker(begin)
@@ -107,23 +108,8 @@ def _sent_whole() -> Callable[[Mapping[str, Any], Any], bytes | str]:
 
 
 class _SharedLimiter:
-    """The one limiter, in a process of its own that Ray starts again if it is lost."""
-
-    def __init__(self) -> None:
-        self._limiter = Limiter()
-
-    async def begin(self, model: str, tokens: int) -> float:
-        return await self._limiter.begin(model, tokens)
-
-    async def answered(self, model: str, began: float, limits: Limits) -> None:
-        self._limiter.answered(model, began, limits)
-
-    async def refused(self, model: str, began: float, retry_after: float | None) -> None:
-        self._limiter.refused(model, began, retry_after)
-
-
-class _LimiterThere:
-    """The limiter, as the nodes see it (a `processes.Pacer`)."""
+    """The one limiter, as the nodes see it (a `processes.Pacer`): it is in a process of its own, which
+    Ray starts again if it is lost."""
 
     def __init__(self, actor: Any) -> None:
         self._actor = actor
@@ -190,10 +176,19 @@ def work_here(given: Mapping[str, Any], limiter: Any) -> bytes:
     """Work on a task on this node; return the line of its record. Raises ConfigError."""
     os.environ.update(_secrets(given["secrets"]))
     task = checked(BatchTask, given["task"])
-    folder = TaskFolder(Path(given["folder"]))
-    log = folder.path.parent / "workers.log"
-    place = Place(Path(given["state_dir"]), state_dir() / "mirrors", given["settings"])
-    worker = _workers.setdefault(given["batch"], Worker(place, log, _LimiterThere(limiter)))
+    where, home = given["where"], Path(given["where"])
+    if alone_here := "://" in where:
+        with reached(where):
+            home = local_folder(where) / "node"
+    folder = TaskFolder(home / task.key)
+    folder.describe(task)
+    if folder.begun().number < given["attempt"]:
+        folder.begin(Attempt(given["attempt"], ""))
+    state = (folder.path if alone_here else home) / "state"
+    log = home / "workers.log"
+    place = Place(state, state_dir() / "mirrors", given["settings"])
+    worker = _workers.setdefault(given["batch"], Worker(place, log, _SharedLimiter(limiter)))
+    worker.place = place
 
     async def work() -> TaskRecord:
         working = asyncio.current_task()
@@ -209,18 +204,16 @@ def work_here(given: Mapping[str, Any], limiter: Any) -> bytes:
                 raise WorkerDied from None
             raise
 
-    return _loop().run(work()).line()
+    record = _LOOP.run(work())
+    if alone_here and record.state != "interrupted":
+        upload(folder, where)
+    return record.line()
 
 
 _workers: dict[str, Worker] = {}
 """That of the batch for which Ray has this process: it works on one task after the other, and ends
 with this process."""
-
-
-@cache
-def _loop() -> asyncio.Runner:
-    """Return the loop of this process."""
-    return asyncio.Runner()
+_LOOP = asyncio.Runner()
 
 
 async def _refresh(repository: str, mirrors: Path, batch: str, log: Path) -> None:

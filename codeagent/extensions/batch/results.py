@@ -5,7 +5,7 @@ import errno
 import gc
 import json
 import os
-from collections.abc import Collection
+from collections.abc import Collection, Iterable
 from contextlib import suppress
 from dataclasses import asdict
 from pathlib import Path
@@ -29,7 +29,7 @@ State = RunReason | Literal["passed"]
 early."""
 Retry = Literal["failed", "denied", "all"]
 RECORDS = "results.jsonl"
-_RECORD = "record.json"
+RECORD = "record.json"
 _ATTEMPT = "attempt.json"
 _TASK = "task.json"
 
@@ -133,6 +133,10 @@ class TaskFolder:
         except FileNotFoundError:
             return None
 
+    def begun(self) -> Attempt:
+        """Return the attempt that is to be worked on. Raises OSError."""
+        return self.attempt() or Attempt(1, "")
+
     def begin(self, attempt: Attempt) -> None:
         """Write down what is begun. Raises OSError."""
         replace_private(self.path / _ATTEMPT, json.dumps(asdict(attempt)).encode())
@@ -140,13 +144,13 @@ class TaskFolder:
     def finish(self, record: TaskRecord) -> None:
         """Write down what became of the task: from then on it is never done again by itself. Raises
         OSError."""
-        replace_private(self.path / _RECORD, record.line())
+        replace_private(self.path / RECORD, record.line())
 
     def record(self) -> TaskRecord | None:
         """Return what became of the last attempt; None if it has not ended. Raises OSError,
         ValueError."""
         try:
-            record = TaskRecord.of_line(read_regular(self.path / _RECORD))
+            record = TaskRecord.of_line(read_regular(self.path / RECORD))
         except FileNotFoundError:
             return None
         return None if self.follows(record) else record
@@ -167,6 +171,8 @@ class Results:
 
     def __init__(self, path: Path) -> None:
         self.path = path.absolute()
+        self.where = str(self.path)
+        """The folder, or the address, where they are kept."""
         self.records: dict[str, TaskRecord] = {}
         """The last of each task, by its key, in the order in which they ended."""
         self.spent = 0.0
@@ -207,6 +213,12 @@ class Results:
                 raise ConfigError(
                     f"{self.path / RECORDS}:{number}: it is not a record ({error}); nothing was run"
                 ) from None
+
+    def fetch(self, keys: Iterable[str]) -> None:
+        """Have the folders of these tasks on this machine. Raises ConfigError."""
+
+    def publish(self) -> None:
+        """Have the records and reports where they are kept. Raises ConfigError."""
 
     def hold(self) -> Self:
         """Read the records, and keep others from writing until `close`. Raises ConfigError."""

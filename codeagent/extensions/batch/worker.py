@@ -34,16 +34,14 @@ async def work(args: argparse.Namespace, app: "App") -> int:
     lines = asyncio.StreamReader(LONGEST_LINE)
     loop = asyncio.get_running_loop()
     await loop.connect_read_pipe(lambda: asyncio.StreamReaderProtocol(lines), sys.stdin)
-    if not (line := await lines.readline()).endswith(b"\n"):  # the batch was killed
-        return 0
-    first = json.loads(line)
-    place = Place(Path(first["state"]), Path(first["mirrors"]), first["settings"])
     pacing = PacingLine(tell)
     ServerKnowledge.pacing_of = partial(SharedPacing, pacing)
     working: asyncio.Task[None] | None = None
 
-    async def do(task: BatchTask, folder: TaskFolder) -> None:
-        record = await perform(task, folder, place, app, tell)
+    async def do(given: Mapping[str, Any]) -> None:
+        task = checked(BatchTask, given["task"])
+        place = Place(Path(given["state"]), Path(given["mirrors"]), given["settings"])
+        record = await perform(task, TaskFolder(Path(given["folder"])), place, app, tell)
         tell({"ended": json.loads(record.line())})
 
     while (line := await lines.readline()).endswith(b"\n"):
@@ -51,8 +49,7 @@ async def work(args: argparse.Namespace, app: "App") -> int:
         if "go" in given:
             pacing.go(*given["go"])
             continue
-        task = checked(BatchTask, given["task"])
-        working = asyncio.ensure_future(do(task, TaskFolder(Path(given["folder"]))))
+        working = asyncio.ensure_future(do(given))
         working.add_done_callback(_end_if_failed)
     if working is not None and not working.done():
         working.cancel()  # what was begun can be gone on with
