@@ -19,21 +19,20 @@ from codeagent.core.programs import find_program
 def open_in_browser(url: str, environment: Mapping[str, str], workspace: Path) -> bool:
     """Start the first browser that is found, and do not wait for it; False if there is none. Raises
     OSError."""
-    # `xdg-open` would run what is passed over here, itself among it without end.
-    without = {name: value for name, value in environment.items() if name != "BROWSER"}
-    for words in _candidates(environment):
-        name, *arguments = words
+    for name, *arguments in _candidates(environment):
         if "/" in name and not name.startswith("/"):
             continue  # it would name a file of the folder that codeagent was started in
-        program = find_program(name, workspace)
-        if program is None:
+        if (program := find_program(name, workspace)) is None:
             continue
         given = [word.replace("%s", url) for word in arguments]
+        if given == arguments:
+            given.append(url)
         open_program(
             BROWSER,
-            [program, *given] if "%s" in " ".join(arguments) else [program, *given, url],
+            [program, *given],
             folder=NOWHERE,
-            environment=without,
+            # `xdg-open` would run what is passed over here, itself among it without end.
+            environment={**environment, "BROWSER": ""},
             stdin=subprocess.DEVNULL,
             stdout=subprocess.DEVNULL,
             stderr=subprocess.DEVNULL,
