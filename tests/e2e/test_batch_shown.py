@@ -77,7 +77,7 @@ def test_a_folder_without_results_is_an_error(batch: Batch) -> None:
     ):
         batch.write(batch.task(0))
         done = batch.product.call("batch", *words, nowhere)
-        assert (done.code, "is not a folder with the results" in done.err) == (2, True)
+        assert (done.code, "has no results of a batch" in done.err) == (2, True)
 
 
 def test_a_wrong_setting_is_told_before_anything_is_run(batch: Batch) -> None:
