@@ -175,11 +175,22 @@ def test_a_killed_process_loses_no_task_and_does_none_twice(whose: str, batch: B
 
 
 def test_a_budget_over_the_whole_needs_one_for_each(batch: Batch) -> None:
-    batch.write(batch.task(0))
-    done = batch.run("--budget", "5")
-    assert done.code == 2
-    assert "--task-budget" in done.err
+    for limits, words in (({}, ()), ({"budget": None}, ("--task-budget", "1"))):
+        batch.write(batch.task(0, limits=limits))
+        done = batch.run("--budget", "5", *words)
+        assert done.code == 2
+        assert "--task-budget" in done.err
     assert batch.records == []
+
+
+def test_a_budget_counts_what_a_task_that_was_cut_off_may_have_spent(batch: Batch) -> None:
+    batch.write(batch.task(0, say("done"), name="first"), batch.task(1, say("done")))
+    [first, _] = batch.product.call("batch", "plan", *batch.words[2:]).out.splitlines()[:2]
+    (batch.results / "begun").mkdir(parents=True)
+    (batch.results / "begun" / first.split()[0]).touch()
+    budgets = ("--budget", "1.5", "--task-budget", "1")
+    assert "they might pass --budget: 1" in batch.run(*budgets, "--only", "task 1").out
+    assert batch.run(*budgets).code == 0
 
 
 def test_a_plan_shows_what_would_run(batch: Batch) -> None:

@@ -8,7 +8,7 @@ import random
 import shlex
 import signal
 from collections import Counter
-from collections.abc import Awaitable, Callable, Coroutine, Iterable, Sequence
+from collections.abc import Awaitable, Callable, Coroutine, Iterable, Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -224,6 +224,8 @@ async def _run(tasks: Sequence[BatchTask], results: Results, args: argparse.Name
     try:
         results.collect()
         missing = results.missing(chosen, args.retry)[: args.limit]
+        cut_off = [task for task in tasks if task.key in results.unfinished and task not in missing]
+        budget = _budget(args.budget, missing, cut_off, common)
         place = Place(results.state_dir, state_dir() / "mirrors", common)
         cluster = None
         if args.ray:
@@ -234,9 +236,8 @@ async def _run(tasks: Sequence[BatchTask], results: Results, args: argparse.Name
             cluster = await asyncio.to_thread(Cluster, *given)
         slots = args.slots or (slots_of_machine() if cluster is None else cluster.slots)
         at_once = 2 * (os.cpu_count() or 1) if cluster is None else slots
-        limits = BatchLimits(slots, at_once, args.budget, args.task_budget)
-        _check_budgets(missing, limits)
-        progress = BatchProgress(len(missing), limits.slots)
+        limits = BatchLimits(slots, at_once, budget)
+        progress = BatchProgress(len(missing), slots)
         view = BatchView(progress)
         limiter = Limiter()
         log = results.path / "workers.log"
@@ -257,13 +258,21 @@ async def _run(tasks: Sequence[BatchTask], results: Results, args: argparse.Name
         results.close()
 
 
-def _check_budgets(tasks: Sequence[BatchTask], limits: BatchLimits) -> None:
-    """Raise ConfigError if a task might pass the budget of the batch."""
-    open_ended = any("budget" not in task.limits for task in tasks)
-    if limits.budget is not None and limits.task_budget is None and open_ended:
+def _budget(
+    whole: float | None,
+    tasks: Sequence[BatchTask],
+    cut_off: Sequence[BatchTask],
+    common: Mapping[str, Any],
+) -> float | None:
+    """Return what the budget of a batch leaves for tasks, whatever others that were cut off have
+    spent. Raises ConfigError if one of the tasks might pass it."""
+    if whole is None:
+        return None
+    if not all(task.budget(common) for task in tasks):
         raise ConfigError(
             "--budget stops before it is passed, so it needs --task-budget, what each task may cost"
         )
+    return whole - sum(task.budget(common) for task in cut_off)
 
 
 def _check_passwords(tasks: Sequence[BatchTask]) -> None:

@@ -45,8 +45,6 @@ class BatchLimits:
     """Tasks at the same time that need no look at how busy this machine is."""
     budget: float | None = None
     """US dollars for all tasks."""
-    task_budget: float | None = None
-    """US dollars for each that has no budget of its own."""
 
 
 @dataclass
@@ -232,15 +230,11 @@ class Pool:
 
     def _has_room(self, task: BatchTask) -> bool:
         free = len(self._working) < self._limits.slots
-        return free and self._spending.may_begin(self._most(task))
-
-    def _most(self, task: BatchTask) -> float:
-        """Return what the task may cost."""
-        return float(task.limits.get("budget") or self._limits.task_budget or 0.0)
+        return free and self._spending.may_begin(task.budget(self._place.settings))
 
     def _begin(self, task: BatchTask) -> None:
         worker = self._idle.pop() if self._idle else self._new_worker()
-        self._spending.held[task.key] = self._most(task)
+        self._spending.held[task.key] = task.budget(self._place.settings)
         self._working[asyncio.ensure_future(self._work(worker, task))] = worker
 
     async def _work(self, worker: TaskWorker, task: BatchTask) -> None:

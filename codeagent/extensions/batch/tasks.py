@@ -108,6 +108,10 @@ class BatchTask(Section):
         given = {name: value for name, value in own.items() if value}
         return merged(merged(common, self.settings), given)
 
+    def budget(self, common: Mapping[str, Any]) -> float:
+        """Return the US dollars that its session may cost; 0 if nothing limits that."""
+        return float(self.settings_over(common).get("limits", {}).get("budget") or 0)
+
 
 def digest(said: Any) -> str:
     """Return a short name for what can be written as JSON."""

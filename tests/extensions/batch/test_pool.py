@@ -5,6 +5,7 @@ import time
 from collections.abc import Callable, Sequence
 from dataclasses import replace
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -18,6 +19,7 @@ from codeagent.extensions.batch.results import Attempt, Results, TaskFolder, Tas
 from codeagent.extensions.batch.tasks import BatchTask
 from codeagent.extensions.batch.views import BatchView
 from tests.extensions.batch.test_results import RECORD
+from tests.table import for_each
 
 TASKS = [BatchTask(repository="/there", prompt=f"task {number}") for number in range(4)]
 
@@ -73,15 +75,21 @@ class Said(BatchView):
 
 class Batch:
     def __init__(
-        self, folder: Path, worked: Worked, slots: int = 4, at_once: int = 1, **limits: float
+        self,
+        folder: Path,
+        worked: Worked,
+        slots: int = 4,
+        at_once: int = 1,
+        budget: float | None = None,
+        task_budget: float | None = None,
     ) -> None:
         self.results = Results(folder / "results").hold()
         self.view = Said()
         self.worked = worked
         self.pool = Pool(
             self.results,
-            Place(self.results.state_dir, folder / "mirrors", {}),
-            BatchLimits(slots, at_once, **limits),
+            Place(self.results.state_dir, folder / "mirrors", {"limits": {"budget": task_budget}}),
+            BatchLimits(slots, at_once, budget),
             new_worker=lambda: worked,
             progress=BatchProgress(4, slots),
             view=self.view,
@@ -222,6 +230,23 @@ async def test_a_budget_is_never_passed_also_by_what_was_spent_before(tmp_path: 
     again = Batch(tmp_path, worked, budget=3.2, task_budget=1.0)
     await again.run(at_once, again.results.missing(TASKS))
     assert len(again.results.records) == 3
+
+
+@for_each(
+    ("own", "cost", "begun"),
+    [
+        ({"limits": {"budget": 2.0}}, 2.0, 1),
+        ({"settings": {"limits": {"budget": 2.0}}}, 2.0, 1),
+        ({"settings": {"limits": {"turns": 5}}}, 1.0, 3),
+    ],
+)
+async def test_a_task_counts_with_the_budget_that_its_session_has(
+    own: dict[str, Any], cost: float, begun: int, tmp_path: Path
+) -> None:
+    batch = Batch(tmp_path / str(own), worked := Worked(cost=cost), 1, budget=3.0, task_budget=1.0)
+    worked.may_end.set()
+    await batch.run(at_once, [replace(task, **own) for task in TASKS])
+    assert worked.begun.qsize() == begun
 
 
 async def test_a_full_disk_stops_the_batch_and_what_was_recorded_stays(
