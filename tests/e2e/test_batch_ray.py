@@ -276,6 +276,28 @@ async def test_a_task_that_is_stopped_before_it_is_handed_to_the_cluster_does_no
         await worker.run(task, TaskFolder(Path("/nowhere")), lambda told: None)
 
 
+async def test_a_batch_that_ends_early_stops_its_tasks_on_the_cluster_and_can_kill_them(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    from codeagent.extensions.batch import ray_workers  # needs Ray
+
+    running = asyncio.get_running_loop().create_future()
+    cancelled = list[Any]()
+    monkeypatch.setattr(
+        ray_workers.ray, "cancel", lambda task, **how: cancelled.append((task, how))
+    )
+    worker = ray_workers.RayWorker(lambda task, folder: running)
+    task = BatchTask(repository="/there", prompt="go")
+    work = asyncio.ensure_future(worker.run(task, TaskFolder(Path("/nowhere")), lambda told: None))
+    await asyncio.sleep(0)
+    await worker.close()
+    worker.kill()
+    assert cancelled == [(running, {}), (running, {"force": True})]
+    running.cancel()
+    with pytest.raises(WorkerDied):
+        await work
+
+
 async def test_a_request_is_asked_again_whatever_is_lost_of_the_limiter() -> None:
     from ray.exceptions import ObjectLostError, RayActorError
 

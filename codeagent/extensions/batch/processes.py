@@ -124,12 +124,10 @@ class Worker:
     async def close(self) -> None:
         """Have it stop in order, and wait for its end; idempotent."""
         process = self._process
-        self._process = None
-        if process is None:
-            return
-        assert process.stdin is not None
-        process.stdin.close()
-        await process.wait()
+        if process is not None and process.stdin is not None:
+            process.stdin.close()
+            await process.wait()
+            self._process = None  # until then it can be killed
 
     def stop(self) -> None:
         """Have it stop in order; nothing waits for its end."""

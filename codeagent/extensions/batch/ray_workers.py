@@ -149,6 +149,8 @@ class RayWorker:
             raise WorkerDied from error
         except (RayError, asyncio.CancelledError) as error:
             raise WorkerDied from error
+        finally:
+            self._running = None
         if isinstance(found, str):
             raise ConfigError(
                 f"a node of the cluster has codeagent {found}, and this machine "
@@ -169,7 +171,7 @@ class RayWorker:
             ray.cancel(self._running, force=True)
 
     async def close(self) -> None:
-        self._running = None
+        self.stop()  # who waits for `run` waits for its end
 
 
 def work_here(given: Mapping[str, Any], limiter: Any) -> bytes:
