@@ -49,12 +49,14 @@ class _Bucket:
     at: float = 0.0
 
     def heard(self, said: Mapping[str, int], on_their_way: float, now: float) -> None:
-        """Take note of what an answer says, which knows nothing of requests on their way."""
+        """Take note of what an answer says, which knows nothing of requests on their way: those for
+        which nothing is left are refused, and take nothing."""
         before = self.limit
         self.limit = float(said.get("limit", before))
         if self.limit != before:
             self.left = self.limit
-        self.left = min(self._left(now), said.get("remaining", self.limit) - on_their_way)
+        left = said.get("remaining", self.limit) - on_their_way
+        self.left = min(self._left(now), max(left, 0.0))
         self.at = now
 
     def wait(self, size: float, now: float) -> float:
@@ -66,7 +68,7 @@ class _Bucket:
         return max(0.0, missing / self.limit * _MINUTE)
 
     def take(self, size: float, now: float) -> None:
-        self.left = self._left(now) - size
+        self.left = self._left(now) - min(size, self.limit)
         self.at = now
 
     def _left(self, now: float) -> float:
