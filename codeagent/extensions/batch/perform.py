@@ -9,7 +9,6 @@ import time
 from collections.abc import Callable, Mapping
 from contextlib import AsyncExitStack, suppress
 from dataclasses import replace
-from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal, TypeVar
 
@@ -37,7 +36,7 @@ from codeagent.core.sanitize import one_line
 from codeagent.disk.private import make_private_folder
 from codeagent.extensions.batch.copies import Mirror, alone, changed_lines, discard
 from codeagent.extensions.batch.report import diff_page
-from codeagent.extensions.batch.results import Attempt, State, TaskFolder, TaskRecord
+from codeagent.extensions.batch.results import State, TaskFolder, TaskRecord
 from codeagent.extensions.batch.tasks import BatchTask, digest
 from codeagent.headless import answer_of_nobody, end_of
 from codeagent.session.export import write_down
@@ -111,7 +110,8 @@ async def given_up(task: BatchTask, folder: TaskFolder, place: Place, error: str
             return ended
         _check_room(folder)
         work = _Work(task, folder, place, None, lambda told: None)
-        folder.finish(record := work.record(work.attempt(), error=error))
+        folder.clear()
+        folder.finish(record := work.record(error=error))
         return record
 
     async with alone(folder.path / "lock", _LONGEST_END):
@@ -132,23 +132,22 @@ async def _performed(
         await _to_its_end(work.clear)
         return ended
     folder.describe(task)
-    attempt = await _to_its_end(work.attempt)
+    await _to_its_end(folder.clear)
     try:
-        attempt = await work.prepared(attempt)
+        await work.prepared()
         for pause in _PAUSES:
             with suppress(SandboxError):  # an engine that is restarted is there again soon
-                record = await work.done(folder.attempt() or attempt)
+                record = await work.done()
                 break
             await asyncio.sleep(pause)
         else:
-            record = await work.done(folder.attempt() or attempt)
+            record = await work.done()
     except CodeagentError as error:
         _check_room(folder)
-        attempt = folder.attempt() or attempt
-        record = work.record(attempt, error=str(error))
-        if attempt.commit:
+        record = work.record(error=str(error))
+        if record.commit:
             with suppress(CodeagentError):  # it failed already
-                _, changed = await work.patched(attempt)
+                _, changed = await work.patched()
                 record = replace(record, changed=changed)
     record = replace(record, seconds=round(time.monotonic() - began, 3))
     if record.state != "interrupted":
@@ -174,47 +173,39 @@ class _Work:
         self._local = replace(self._local, state_dir=place.state_dir, copy_of=self.mirror.folder)
         self._store = SessionStore(place.state_dir, self._local.redactor)
 
-    def attempt(self) -> Attempt:
-        """Return what was begun, with nothing of an earlier attempt around it. Raises OSError."""
-        attempt = self._folder.begun()
-        if not attempt.commit:
-            self._folder.clear()
-        return attempt
-
     def clear(self) -> None:
         """Remove the working copy, and its checkpoints: they are of use only there."""
         discard(SnapshotStore(self._place.state_dir, self._folder.copy.resolve()).folder)
         discard(self._folder.copy)
 
-    async def prepared(self, attempt: Attempt) -> Attempt:
+    async def prepared(self) -> None:
         """Make the working copy, unless it is there already. Raises ConfigError, OSError."""
-        if attempt.commit:
+        if self._folder.attempt().commit:
             copy = self._folder.copy.resolve()
             with suppress(TimeoutError):
                 async with asyncio.timeout(_LONGEST_COMMAND):
                     while await asyncio.to_thread(_is_used, copy):  # noqa: ASYNC110  # it tells nobody
                         await asyncio.sleep(0.05)
-            return attempt
+            return
         self._tell({"state": "copying"})
         if not self.mirror.folder.exists():
             await self.mirror.update(self._task.repository)
-        return await _to_its_end(partial(self._copied, attempt))
+        await _to_its_end(self._copy)
 
-    def _copied(self, attempt: Attempt) -> Attempt:
+    def _copy(self) -> None:
         commit = self.mirror.commit(self._task.commit)
         self.mirror.check_out(commit, self._folder.copy)
-        attempt = replace(attempt, commit=commit)
-        self._folder.begin(attempt)
-        return attempt
+        self._folder.begin(replace(self._folder.attempt(), commit=commit))
 
-    async def done(self, attempt: Attempt) -> TaskRecord:
+    async def done(self) -> TaskRecord:
         """Run the agent and the check; return what came of it. Raises CodeagentError, OSError."""
         assert self._app is not None
+        attempt = self._folder.attempt()
         progress, fault, spent = await asyncio.to_thread(self._progress, attempt.session)
         settings = self._task.settings_over(self._place.settings)
         if budget := settings.get("limits", {}).get("budget"):  # it is one of each run
             settings["limits"] = settings["limits"] | {"budget": max(budget - spent, 1e-6)}
-        reader = _Reader(self._task, self._folder, attempt, self._tell)
+        reader = _Reader(self._task, self._folder, self._tell)
         reader.ended = progress == "ended"
         reader.fault = fault
         work = Task(
@@ -231,10 +222,9 @@ class _Work:
             if work.needs_sandbox:
                 await self._until_image(reader.first, settings.get("sandbox"), attempt.commit)
             await self._app.work(work, reader)
-        attempt = replace(attempt, session=reader.session)
-        left_out, changed = await self.patched(attempt)
+        left_out, changed = await self.patched()
         await _to_its_end(self._keep)
-        record = self.record(attempt, error=left_out)
+        record = self.record(error=left_out)
         if record.state == "done" and self._task.check:
             state: State = "failed" if reader.fault else "passed"
             record = replace(record, state=state, error=reader.fault or "")
@@ -255,12 +245,13 @@ class _Work:
             await first.aclose()
         first.push(lambda kind, *_: None if kind else made.touch())
 
-    async def patched(self, attempt: Attempt) -> tuple[str, tuple[int, int, int]]:
+    async def patched(self) -> tuple[str, tuple[int, int, int]]:
         """Write the patch; return what it leaves out, and its size. Raises ConfigError, OSError."""
 
         def made() -> tuple[str, tuple[int, int, int]]:
             to = self._folder.patch
-            left_out = self.mirror.patch(attempt.commit, self._folder.copy, to)
+            commit = self._folder.attempt().commit
+            left_out = self.mirror.patch(commit, self._folder.copy, to)
             page = diff_page(self._task.title, to)
             self._folder.diff.write_text(page, encoding="utf-8")
             with to.open("rb") as lines:
@@ -285,8 +276,10 @@ class _Work:
                 progress, fault = "ended" if ended else "begun", None
         return progress, fault, spent
 
-    def record(self, attempt: Attempt, *, error: str = "") -> TaskRecord:
-        """Return what the log of the session says of the task, which an error fails."""
+    def record(self, *, error: str = "") -> TaskRecord:
+        """Return what the log of the session says of the task, which an error fails. Raises
+        OSError."""
+        attempt = self._folder.attempt()
         events: list[KnownEvent | UnknownEvent] = []
         with suppress(SessionError):
             events = list(self._store.with_children(self._store.read(attempt.session).events))
@@ -336,16 +329,14 @@ class _Reader:
     """Reads the run of one task, answers as nobody would, and runs the check behind it (a
     RunReader)."""
 
-    def __init__(self, task: BatchTask, folder: TaskFolder, attempt: Attempt, tell: Tell) -> None:
+    def __init__(self, task: BatchTask, folder: TaskFolder, tell: Tell) -> None:
         self._task = task
         self._folder = folder
-        self._attempt = attempt
         self._tell = tell
         self._turns = 0
         self._usage = Usage()
         self.ended = False
         """Whether the agent's work had ended before: the check alone is left to do."""
-        self.session = attempt.session
         self.first = AsyncExitStack()
         """What keeps others waiting until the sandbox is ready."""
         self.fault: str | None = None
@@ -359,8 +350,7 @@ class _Reader:
 
     async def run(self, session: Session, prompt: str | RunRecipe | RunGroup) -> None:
         await self.first.aclose()
-        self.session = session.id
-        self._folder.begin(replace(self._attempt, session=session.id))
+        self._folder.begin(replace(self._folder.attempt(), session=session.id))
         if not self.ended:
             self._tell({"state": "working"})
             await self._run(session, prompt)

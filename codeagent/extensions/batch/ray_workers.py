@@ -81,7 +81,7 @@ class Cluster:
 
     def worker(self) -> "RayWorker":
         def begin(task: BatchTask, folder: TaskFolder) -> Any:
-            own = {"task": as_given(task), "attempt": folder.begun().number}
+            own = {"task": as_given(task), "attempt": folder.attempt().number}
             return self._begin(self._common | own, self._limiter)
 
         return RayWorker(begin)
@@ -184,7 +184,7 @@ def work_here(given: Mapping[str, Any], limiter: Any) -> bytes:
             home = local_folder(where) / "node"
     folder = TaskFolder(home / task.key)
     folder.describe(task)
-    if folder.begun().number < given["attempt"]:
+    if folder.attempt().number < given["attempt"]:
         folder.begin(Attempt(given["attempt"], ""))
     state = (folder.path if alone_here else home) / "state"
     log = home / "workers.log"

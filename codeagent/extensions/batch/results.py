@@ -126,16 +126,12 @@ class TaskFolder:
         """Return what the task is called; empty if it has no name. Raises OSError."""
         return str(json.loads(read_regular(self.path / _TASK))["name"])
 
-    def attempt(self) -> Attempt | None:
-        """Return what was begun; None if nothing was. Raises OSError."""
+    def attempt(self) -> Attempt:
+        """Return what was begun, or is to be. Raises OSError."""
         try:
             return Attempt(**json.loads(read_regular(self.path / _ATTEMPT)))
         except FileNotFoundError:
-            return None
-
-    def begun(self) -> Attempt:
-        """Return the attempt that is to be worked on. Raises OSError."""
-        return self.attempt() or Attempt(1, "")
+            return Attempt(1, "")
 
     def begin(self, attempt: Attempt) -> None:
         """Write down what is begun. Raises OSError."""
@@ -156,14 +152,15 @@ class TaskFolder:
         return None if self.follows(record) else record
 
     def clear(self) -> None:
-        """Remove what an earlier attempt left, or one that was cut off while it made its copy."""
-        for each in (self.copy, self.patch, self.diff, self.kept, self.page):
-            discard(each)
+        """Remove what an earlier attempt left, or one that was cut off while it made its copy.
+        Raises OSError."""
+        if not self.attempt().commit:
+            for each in (self.copy, self.patch, self.diff, self.kept, self.page):
+                discard(each)
 
-    def follows(self, record: TaskRecord | None) -> bool:
+    def follows(self, record: TaskRecord) -> bool:
         """Whether an attempt was begun after the one of this record. Raises OSError."""
-        attempt = self.attempt()
-        return attempt is not None and (record is None or attempt.number > record.attempt)
+        return self.attempt().number > record.attempt
 
 
 class Results:

@@ -15,7 +15,7 @@ from codeagent.extensions.batch.perform import Place, Tell
 from codeagent.extensions.batch.pool import BatchLimits, Pool
 from codeagent.extensions.batch.processes import WorkerDied
 from codeagent.extensions.batch.progress import BatchProgress
-from codeagent.extensions.batch.results import Attempt, Results, TaskFolder, TaskRecord
+from codeagent.extensions.batch.results import Results, TaskFolder, TaskRecord
 from codeagent.extensions.batch.tasks import BatchTask
 from codeagent.extensions.batch.views import BatchView
 from tests.extensions.batch.test_results import RECORD
@@ -42,7 +42,7 @@ class Worked:
         return self.waits * time.monotonic()
 
     async def run(self, task: BatchTask, folder: TaskFolder, tell: Tell) -> TaskRecord:
-        folder.begin(folder.attempt() or Attempt(1, ""))
+        folder.begin(folder.attempt())
         await self.begun.put(task.prompt)
         if self.deaths:
             self.deaths -= 1
