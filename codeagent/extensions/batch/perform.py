@@ -9,6 +9,7 @@ import time
 from collections.abc import Callable, Mapping
 from contextlib import AsyncExitStack, suppress
 from dataclasses import replace
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal, TypeVar
 
@@ -34,14 +35,13 @@ from codeagent.core.pulse import duration
 from codeagent.core.runtime import Session
 from codeagent.core.sanitize import one_line
 from codeagent.disk.private import make_private_folder
-from codeagent.extensions.batch.copies import Mirror, alone, changed_lines, discard
+from codeagent.extensions.batch.copies import Mirror, alone, changed_lines
 from codeagent.extensions.batch.report import diff_page
 from codeagent.extensions.batch.results import State, TaskFolder, TaskRecord
 from codeagent.extensions.batch.tasks import BatchTask, digest
 from codeagent.headless import answer_of_nobody, end_of
 from codeagent.session.export import write_down
 from codeagent.session.store import SessionStore
-from codeagent.workspace.snapshots.store import SnapshotStore
 
 if TYPE_CHECKING:
     from codeagent.commands.ports import App
@@ -129,7 +129,7 @@ async def _performed(
     task: BatchTask, folder: TaskFolder, work: "_Work", began: float
 ) -> TaskRecord:
     if (ended := folder.record()) is not None:  # the process was killed while it removed the copy
-        await _to_its_end(work.clear)
+        await _to_its_end(work.tidy)
         return ended
     folder.describe(task)
     await _to_its_end(folder.clear)
@@ -152,7 +152,7 @@ async def _performed(
     record = replace(record, seconds=round(time.monotonic() - began, 3))
     if record.state != "interrupted":
         folder.finish(record)
-        await _to_its_end(work.clear)
+        await _to_its_end(work.tidy)
     return record
 
 
@@ -172,11 +172,7 @@ class _Work:
         self._local = LocalEnvironment.of_user(folder.copy, trust_project=task.trust_project)
         self._local = replace(self._local, state_dir=place.state_dir, copy_of=self.mirror.folder)
         self._store = SessionStore(place.state_dir, self._local.redactor)
-
-    def clear(self) -> None:
-        """Remove the working copy, and its checkpoints: they are of use only there."""
-        discard(SnapshotStore(self._place.state_dir, self._folder.copy.resolve()).folder)
-        discard(self._folder.copy)
+        self.tidy = partial(folder.tidy, place.state_dir)
 
     async def prepared(self) -> None:
         """Make the working copy, unless it is there already. Raises ConfigError, OSError."""

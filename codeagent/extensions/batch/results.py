@@ -158,6 +158,14 @@ class TaskFolder:
             for each in (self.copy, self.patch, self.diff, self.kept, self.page):
                 discard(each)
 
+    def tidy(self, state_dir: Path) -> None:
+        """Remove the working copy and its checkpoints, which are of use only there, and what writing
+        the patch left."""
+        checkpoints = SnapshotStore(state_dir, self.copy.resolve()).folder
+        leftovers = (self.copy, checkpoints, self.patch.with_suffix(".git"))
+        for left in (*leftovers, *self.path.glob(".*.tmp")):
+            discard(left)
+
     def follows(self, record: TaskRecord) -> bool:
         """Whether an attempt was begun after the one of this record. Raises OSError."""
         return self.attempt().number > record.attempt
@@ -295,15 +303,12 @@ class Results:
         self._end(record.key)
 
     def _end(self, key: str) -> None:
-        """Remove what an ended task leaves; what its process still removes is left to the next
-        start."""
+        """Remove what an ended task leaves; what its process still removes, or what cannot be
+        removed, is left to the next start."""
         folder = self.folder(key)
         self.unfinished.discard(key)
-        with suppress(TimeoutError), locked(folder.path / "lock"):
-            checkpoints = SnapshotStore(self.state_dir, folder.copy.resolve()).folder
-            leftovers = (folder.copy, checkpoints, folder.patch.with_suffix(".git"))
-            for left in (*leftovers, *folder.path.glob(".*.tmp")):
-                discard(left)
+        with suppress(OSError), locked(folder.path / "lock"):
+            folder.tidy(self.state_dir)
             (self._begun / key).unlink(missing_ok=True)
 
     def cannot_write(self, error: OSError) -> ConfigError:

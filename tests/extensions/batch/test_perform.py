@@ -201,7 +201,7 @@ async def test_the_lock_of_a_task_is_held_until_its_copying_has_ended(
         loop.call_soon_threadsafe(begun.set)
         may_end.wait()
 
-    monkeypatch.setattr(module, "discard", slow)
+    monkeypatch.setattr("codeagent.extensions.batch.results.discard", slow)
     folder.finish(RECORD)
     working = asyncio.ensure_future(worked(App(CodeagentError("")), folder, {}))
     await begun.wait()

@@ -1,5 +1,6 @@
 """Results: records are added and never lost, and say what is still to be done."""
 
+import errno
 import os
 from dataclasses import replace
 from pathlib import Path
@@ -175,6 +176,25 @@ def test_what_the_process_of_a_killed_batch_still_removes_is_left_to_it_and_then
     results.collect()
     assert (results.unfinished, folder.copy.exists()) == (set(), False)
     results.close()
+
+
+def test_what_cannot_be_removed_after_a_record_is_removed_at_the_next_start(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def full(path: Path) -> None:
+        raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
+
+    results = Results(tmp_path).hold()
+    (copy := results.begin(TASK.key).copy).mkdir(parents=True)
+    with monkeypatch.context() as patch:
+        patch.setattr("codeagent.extensions.batch.results.locked", full)
+        results.append(RECORD)
+    results.close()
+    assert copy.exists()
+    results = Results(tmp_path).hold()
+    results.collect()
+    results.close()
+    assert (results.records, copy.exists()) == ({TASK.key: RECORD}, False)
 
 
 def test_the_summary_names_the_rules_that_would_have_allowed_what_was_denied() -> None:
