@@ -110,6 +110,7 @@ async def given_up(task: BatchTask, folder: TaskFolder, place: Place, error: str
             return ended
         _check_room(folder)
         work = _Work(task, folder, place, None, lambda told: None)
+        folder.describe(task)
         folder.clear()
         folder.finish(record := work.record(error=error))
         return record

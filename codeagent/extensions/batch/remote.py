@@ -43,7 +43,9 @@ class RemoteResults(Results):
     def fetch(self, keys: Iterable[str]) -> None:
         with reached(self.where) as (files, root):
             for key in keys:
-                files.get(f"{root}/{key}/", f"{self.path / key}/", recursive=True)
+                if files.exists(f"{root}/{key}"):  # a task that was given up left nothing there
+                    discard(self.folder(key).patch)  # an attempt need not have one
+                    files.get(f"{root}/{key}/", f"{self.path / key}/", recursive=True)
 
     def publish(self) -> None:
         with reached(self.where) as (files, root):

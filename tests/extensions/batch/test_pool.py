@@ -203,7 +203,8 @@ async def test_a_task_whose_process_dies_three_times_has_failed_and_the_others_a
     assert states == {TASKS[0].key: "failed"} | {task.key: "done" for task in TASKS[1:]}
     first = batch.results.records[TASKS[0].key]
     assert "died 3 times" in first.error
-    assert batch.results.folder(first.key).record() == first
+    folder = batch.results.folder(first.key)
+    assert (folder.record(), folder.name()) == (first, ""), "it can be exported"
 
 
 async def test_a_batch_that_is_stopped_begins_nothing_more_and_keeps_what_was_begun(

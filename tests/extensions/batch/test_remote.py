@@ -56,6 +56,19 @@ def test_a_later_attempt_replaces_all_of_the_one_before(tmp_path: Path) -> None:
     assert [each.name for each in (here.kept / "deep").iterdir()] == ["log-2"]
 
 
+def test_a_task_without_a_folder_or_a_patch_there_keeps_no_other_from_being_read(
+    tmp_path: Path,
+) -> None:
+    upload(ended(tmp_path), URL)
+    results = RemoteResults(URL).read()
+    results.fetch([RECORD.key])
+    (folder := ended(tmp_path, 2)).patch.unlink()
+    upload(folder, URL)
+    results.fetch(["given-up", RECORD.key])
+    here = results.folder(RECORD.key)
+    assert (here.record(), here.patch.exists()) == (replace(RECORD, attempt=2), False)
+
+
 class Connection:
     """Is lost after so many changes at the address."""
 
