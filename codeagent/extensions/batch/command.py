@@ -220,8 +220,8 @@ async def _run(tasks: Sequence[BatchTask], results: Results, args: argparse.Name
         if not args.ray:
             raise ConfigError("results at an address need --ray; nothing was run")
         say(f"this machine's copy of the results: {results.path}")
-    results.hold()
     try:
+        results.hold()
         results.collect()
         missing = results.missing(chosen, args.retry)[: args.limit]
         cut_off = [task for task in tasks if task.key in results.unfinished and task not in missing]
@@ -235,7 +235,7 @@ async def _run(tasks: Sequence[BatchTask], results: Results, args: argparse.Name
             given = (args.ray, place, args.secrets, args.slots, results.where)
             cluster = await asyncio.to_thread(Cluster, *given)
         slots = args.slots or (slots_of_machine() if cluster is None else cluster.slots)
-        at_once = 2 * (os.cpu_count() or 1) if cluster is None else slots
+        at_once = 2 * len(os.sched_getaffinity(0)) if cluster is None else slots
         limits = BatchLimits(slots, at_once, budget)
         progress = BatchProgress(len(missing), slots)
         view = BatchView(progress)
@@ -254,6 +254,13 @@ async def _run(tasks: Sequence[BatchTask], results: Results, args: argparse.Name
         write_reports(results, tasks)
         results.publish()
         return _told(chosen, results)
+    except OSError as error:
+        if isinstance(error, BrokenPipeError):
+            raise
+        raise ConfigError(
+            f"{results.path} cannot be written ({error.strerror}); what was done is kept, and the "
+            "same command continues the batch"
+        ) from error
     finally:
         results.close()
 

@@ -68,7 +68,7 @@ class TaskWorker(Protocol):
     """Works on one task at a time, somewhere."""
 
     async def run(self, task: BatchTask, folder: TaskFolder, tell: Tell) -> TaskRecord:
-        """Work on a task to its end. Raises WorkerDied."""
+        """Work on a task to its end. Raises WorkerDied, OSError."""
 
     def waited(self) -> float:
         """Return for how many seconds it has waited for a processor of this machine."""
@@ -183,7 +183,7 @@ class Pool:
             await self._preparing
 
     async def run(self, tasks: Sequence[BatchTask], answers: Callable[[], Awaitable[None]]) -> None:
-        """Work on all tasks, as far as the budget and `stop` let it. Raises ConfigError.
+        """Work on all tasks, as far as the budget and `stop` let it. Raises ConfigError, OSError.
 
         `answers` asks the engine for something small, and raises CodeagentError if it does not
         answer.
@@ -214,14 +214,11 @@ class Pool:
 
     async def _wait(self, asking: "asyncio.Task[float] | None") -> None:
         """Wait until a task has ended or the engine has answered, or it is time for another look.
-        Raises ConfigError."""
-        awaited = [*self._working, *([asking] if asking is not None else ())]
-        first = asyncio.FIRST_COMPLETED
-        await asyncio.wait(
-            awaited or [asyncio.ensure_future(asyncio.sleep(1))],
-            timeout=_LOOK_SECONDS,
-            return_when=first,
-        )
+        Raises ConfigError, OSError."""
+        looking = asyncio.ensure_future(asyncio.sleep(_LOOK_SECONDS))
+        asked = () if asking is None or asking.done() else (asking,)
+        await asyncio.wait((looking, *self._working, *asked), return_when=asyncio.FIRST_COMPLETED)
+        looking.cancel()
         with suppress(OSError):  # what is lost is shown by nobody
             self._progress.write(self._results.path)
         for each in [each for each in self._working if each.done()]:
@@ -250,10 +247,7 @@ class Pool:
                 return
         if record is None:
             error = f"its process died {_MOST_DEATHS} times; see workers.log"
-            try:
-                record = await given_up(task, folder, self._place, error)
-            except OSError as failed:
-                raise self._results.cannot_write(failed) from failed
+            record = await given_up(task, folder, self._place, error)
         if record.state != "interrupted":  # it can be continued
             self._results.append(record)
         self._spending.ended(record)

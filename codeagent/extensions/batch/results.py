@@ -226,27 +226,20 @@ class Results:
         """Have the records and reports where they are kept. Raises ConfigError."""
 
     def hold(self) -> Self:
-        """Read the records, and keep others from writing until `close`. Raises ConfigError."""
-        try:
-            make_private_folder(self.path)
-            self._lock = open_lock_file(self.path / "lock")
-            if not try_lock(self._lock):
-                self.close()
-                raise ConfigError(f"another batch is writing to {self.path}; nothing was run")
-            self._cut_torn_line()
-            self._file = open_appended(self.path / RECORDS)
-            make_private_folder(self._begun)
-            sync_folder(self.path)
-            for left in self.path.glob(".*.tmp"):
-                discard(left)
-            self.unfinished = {each.name for each in self._begun.iterdir()}
-            return self.read()
-        except OSError as error:
-            self.close()
-            raise ConfigError(f"{self.path} cannot be written ({error.strerror})") from error
-        except ConfigError:
-            self.close()
-            raise
+        """Read the records, and keep others from writing until `close`, also if it fails. Raises
+        ConfigError, OSError."""
+        make_private_folder(self.path)
+        self._lock = open_lock_file(self.path / "lock")
+        if not try_lock(self._lock):
+            raise ConfigError(f"another batch is writing to {self.path}; nothing was run")
+        self._cut_torn_line()
+        self._file = open_appended(self.path / RECORDS)
+        make_private_folder(self._begun)
+        sync_folder(self.path)
+        for left in self.path.glob(".*.tmp"):
+            discard(left)
+        self.unfinished = {each.name for each in self._begun.iterdir()}
+        return self.read()
 
     def _cut_torn_line(self) -> None:
         try:
@@ -263,22 +256,19 @@ class Results:
 
     def begin(self, key: str) -> TaskFolder:
         """Note that a task is worked on, and return its folder: a task that has ended before is
-        done again, unless that was begun already. Raises ConfigError."""
+        done again, unless that was begun already. Raises OSError."""
         folder = self.folder(key)
-        try:
-            (self._begun / key).touch(0o600)
-            self.unfinished.add(key)
-            record = self.records.get(key)
-            if record is not None and not folder.follows(record):
-                folder.begin(Attempt(record.attempt + 1, ""))
-        except OSError as error:
-            raise self.cannot_write(error) from error
+        (self._begun / key).touch(0o600)
+        self.unfinished.add(key)
+        record = self.records.get(key)
+        if record is not None and not folder.follows(record):
+            folder.begin(Attempt(record.attempt + 1, ""))
         return folder
 
     def collect(self) -> None:
         """Add what tasks had written down when the process that adds records was killed, and remove
-        their copies; a process of that batch may still be at work on the others. Raises ConfigError,
-        OSError, ValueError."""
+        their copies; a process of that batch may still be at work on the others. Raises OSError,
+        ValueError."""
         for key in sorted(self.unfinished):
             folder, known = self.folder(key), self.records.get(key)
             record = folder.record()
@@ -288,17 +278,16 @@ class Results:
                 self._end(key)
 
     def append(self, record: TaskRecord) -> None:
-        """Add a record; it is on the disk when this returns. Raises ConfigError: then it is not
-        there."""
+        """Add a record; it is on the disk when this returns. Raises OSError: then it is not there."""
         assert self._file is not None
         size, line = os.fstat(self._file).st_size, record.line()
         try:
             if os.write(self._file, line) < len(line):
                 raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
             os.fsync(self._file)
-        except OSError as error:
+        except OSError:
             os.ftruncate(self._file, size)
-            raise self.cannot_write(error) from error
+            raise
         self._add(record)
         self._end(record.key)
 
@@ -310,12 +299,6 @@ class Results:
         with suppress(OSError), locked(folder.path / "lock"):
             folder.tidy(self.state_dir)
             (self._begun / key).unlink(missing_ok=True)
-
-    def cannot_write(self, error: OSError) -> ConfigError:
-        return ConfigError(
-            f"{self.path} cannot be written ({error.strerror}): the batch has stopped, and the same "
-            "command continues it"
-        )
 
     def _add(self, record: TaskRecord) -> None:
         self.records.pop(record.key, None)

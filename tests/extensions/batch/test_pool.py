@@ -250,6 +250,47 @@ async def test_a_task_counts_with_the_budget_that_its_session_has(
     assert worked.begun.qsize() == begun
 
 
+async def test_nothing_is_done_over_and_over_while_the_engine_has_answered_and_no_task_may_begin(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(module, "_LOOK_SECONDS", 60)
+    batch = Batch(tmp_path, worked := Worked(), at_once=4)
+    monkeypatch.setattr(worked, "stop", lambda: None)
+    answer, asked = asyncio.Event(), asyncio.Queue[None]()
+
+    async def slow() -> None:
+        asked.put_nowait(None)
+        if worked.begun.qsize():
+            await answer.wait()
+
+    running = asyncio.ensure_future(batch.run(slow))
+    for _ in range(2):
+        await asked.get()
+    batch.pool.stop()
+    answer.set()
+    written = list[Path]()
+    monkeypatch.setattr(BatchProgress, "write", lambda self, folder: written.append(folder))
+    for _ in range(50):
+        await asyncio.sleep(0)
+    assert len(written) <= 2
+    worked.may_end.set()
+    await running
+
+
+async def test_a_process_that_cannot_be_started_stops_the_batch_and_fails_no_task(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    batch = Batch(tmp_path, worked := Worked())
+
+    async def run(*given: object) -> TaskRecord:
+        raise OSError(24, "Too many open files")
+
+    monkeypatch.setattr(worked, "run", run)
+    with pytest.raises(OSError, match="Too many open files"):
+        await batch.run(at_once)
+    assert batch.results.records == {}
+
+
 async def test_a_full_disk_stops_the_batch_and_what_was_recorded_stays(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -261,11 +302,11 @@ async def test_a_full_disk_stops_the_batch_and_what_was_recorded_stays(
         nonlocal written
         written += 1
         if written == 2:
-            raise self.cannot_write(OSError(28, "No space left on device"))
+            raise OSError(28, "No space left on device")
         real(self, record)
 
     monkeypatch.setattr(module.Results, "append", full)
-    with pytest.raises(module.ConfigError, match="No space left"):
+    with pytest.raises(OSError, match="No space left"):
         await batch.run(at_once)
     assert batch.results.records
     assert not (batch.results.path / "running.json").exists()
