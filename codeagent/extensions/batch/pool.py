@@ -7,7 +7,6 @@ import time
 from collections import deque
 from collections.abc import Awaitable, Callable, Collection, Sequence
 from contextlib import suppress
-from dataclasses import field
 from functools import partial
 from math import inf
 from pathlib import Path
@@ -45,23 +44,6 @@ class BatchLimits:
     """Tasks at the same time that need no look at how busy this machine is."""
     budget: float | None = None
     """US dollars for all tasks."""
-
-
-@dataclass
-class Spending:
-    """What tasks have cost, and what those at work may still cost."""
-
-    budget: float | None
-    spent: float = 0.0
-    held: dict[str, float] = field(default_factory=dict)
-
-    def may_begin(self, most: float) -> bool:
-        """Whether a task that costs so much at most would keep within the budget."""
-        return self.budget is None or self.spent + sum(self.held.values()) + most <= self.budget
-
-    def ended(self, record: TaskRecord) -> None:
-        self.held.pop(record.key, None)
-        self.spent += record.usage.cost_usd or 0.0
 
 
 class TaskWorker(Protocol):
@@ -160,7 +142,8 @@ class Pool:
         self._limits = limits
         self._progress = progress
         self._view = view
-        self._spending = Spending(limits.budget, results.spent)
+        self._held: dict[str, float] = {}
+        """US dollars that tasks without a record may cost, by key."""
         self._idle: list[TaskWorker] = []
         self._working: dict[asyncio.Task[None], TaskWorker] = {}
         self._preparing: asyncio.Future[Any] | None = None
@@ -226,12 +209,13 @@ class Pool:
             await each
 
     def _has_room(self, task: BatchTask) -> bool:
-        free = len(self._working) < self._limits.slots
-        return free and self._spending.may_begin(task.budget(self._place.settings))
+        most = self._results.spent + sum(self._held.values()) + task.budget(self._place.settings)
+        keeps = self._limits.budget is None or most <= self._limits.budget
+        return keeps and len(self._working) < self._limits.slots
 
     def _begin(self, task: BatchTask) -> None:
         worker = self._idle.pop() if self._idle else self._new_worker()
-        self._spending.held[task.key] = task.budget(self._place.settings)
+        self._held[task.key] = task.budget(self._place.settings)
         self._working[asyncio.ensure_future(self._work(worker, task))] = worker
 
     async def _work(self, worker: TaskWorker, task: BatchTask) -> None:
@@ -250,7 +234,7 @@ class Pool:
             record = await given_up(task, folder, self._place, error)
         if record.state != "interrupted":  # it can be continued
             self._results.append(record)
-        self._spending.ended(record)
+            del self._held[task.key]
         self._progress.has_ended(record)
         self._view.ended(record)
 
