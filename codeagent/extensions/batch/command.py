@@ -116,12 +116,12 @@ def _add_choice(parser: argparse.ArgumentParser) -> None:
 
 def main(args: argparse.Namespace, app: "App") -> int | Coroutine[Any, Any, int]:
     """Run the command. Raises ConfigError."""
-    if args.action == "work":
-        from codeagent.extensions.batch.worker import work
-
-        app.prepare()
-        return work(args, app)
     match args.action:
+        case "work":
+            from codeagent.extensions.batch.worker import work
+
+            app.prepare()
+            return work(args, app)
         case "demo":
             from codeagent.extensions.batch.demo import make_demo  # the others need no example
 

@@ -89,6 +89,8 @@ class _Lane:
         self._on_their_way: dict[float, Mapping[str, float]] = {}
         """How much of each limit requests take that have no answer, by when they began."""
         self.waiting: deque[tuple[int, asyncio.Future[float]]] = deque()
+        self.pump: asyncio.Task[None] | None = None
+        """Lets what waits begin."""
 
     def heard(self, began: float, limits: Limits) -> None:
         """Take note of an answer to the request that began then."""
@@ -148,15 +150,14 @@ class Limiter:
     def __init__(self, clock: Callable[[], float] = time.monotonic) -> None:
         self._clock = clock
         self._lanes: dict[str, _Lane] = {}
-        self._pumps: dict[str, asyncio.Task[None]] = {}
 
     async def begin(self, model: str, tokens: int) -> float:
         """Wait until the request may begin; return when it does, by the clock."""
         waiting: asyncio.Future[float] = asyncio.get_running_loop().create_future()
-        self._lane(model).waiting.append((tokens, waiting))
-        pump = self._pumps.get(model)
-        if pump is None or pump.done():
-            self._pumps[model] = asyncio.ensure_future(self._pump(model))
+        lane = self._lane(model)
+        lane.waiting.append((tokens, waiting))
+        if lane.pump is None or lane.pump.done():
+            lane.pump = asyncio.ensure_future(_pump(lane))
         return await waiting
 
     def answered(self, model: str, began: float, limits: Limits) -> None:
@@ -168,10 +169,10 @@ class Limiter:
     def _lane(self, model: str) -> _Lane:
         return self._lanes.setdefault(model, _Lane(self._clock))
 
-    async def _pump(self, model: str) -> None:
-        lane = self._lane(model)
-        while (wait := lane.begin_next()) is not None:  # noqa: ASYNC110  # see below
-            await asyncio.sleep(min(wait, 0.2))  # what answers say may change it meanwhile
+
+async def _pump(lane: _Lane) -> None:
+    while (wait := lane.begin_next()) is not None:  # noqa: ASYNC110  # see below
+        await asyncio.sleep(min(wait, 0.2))  # what answers say may change it meanwhile
 
 
 class SharedPacing:

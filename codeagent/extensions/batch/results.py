@@ -183,7 +183,7 @@ class Results:
         self.spent = 0.0
         """US dollars, of all attempts that have ended."""
         self.unfinished: set[str] = set()
-        """The keys of the tasks that are at work, or were when the batch was killed."""
+        """The keys of the tasks that were at work when the batch was killed."""
         self._lock: int | None = None
         self._file: int | None = None
 
@@ -259,7 +259,6 @@ class Results:
         done again, unless that was begun already. Raises OSError."""
         folder = self.folder(key)
         (self._begun / key).touch(0o600)
-        self.unfinished.add(key)
         record = self.records.get(key)
         if record is not None and not folder.follows(record):
             folder.begin(Attempt(record.attempt + 1, ""))
