@@ -193,6 +193,14 @@ def test_a_budget_counts_what_a_task_that_was_cut_off_may_have_spent(batch: Batc
     assert batch.run(*budgets).code == 0
 
 
+def test_an_engine_that_no_task_needs_may_be_elsewhere(batch: Batch) -> None:
+    batch.write(batch.task(0))
+    elsewhere = batch.product.environment | {"DOCKER_HOST": "tcp://192.0.2.1:2375"}
+    for sandbox, code in (("docker", 1), ("off", 0)):
+        done = batch.product.call_apart(*batch.words, "--sandbox", sandbox, env=elsewhere)
+        assert (done.code, "DOCKER_HOST" in done.err) == (code, bool(code))
+
+
 def test_a_plan_shows_what_would_run(batch: Batch) -> None:
     batch.write(batch.task(0), batch.task(1), batch.task(2))
     done = batch.product.call("batch", "plan", *batch.words[2:], "--limit", "2")

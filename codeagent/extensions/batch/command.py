@@ -21,7 +21,7 @@ from codeagent.extensions.batch.comparison import compared
 from codeagent.extensions.batch.estimate import estimated
 from codeagent.extensions.batch.importers import KINDS, imported, predictions
 from codeagent.extensions.batch.pacing import Limiter
-from codeagent.extensions.batch.perform import Place
+from codeagent.extensions.batch.perform import Place, needs_engine
 from codeagent.extensions.batch.pool import BatchLimits, Pool, slots_of_machine
 from codeagent.extensions.batch.processes import Worker
 from codeagent.extensions.batch.progress import BatchProgress
@@ -250,7 +250,8 @@ async def _run(tasks: Sequence[BatchTask], results: Results, args: argparse.Name
         with view:
             if cluster is None:  # a node makes the mirrors that it needs
                 await pool.prepare(missing)
-            await pool.run(missing, _engine_answers(here=cluster is None))
+            here = cluster is None and any(needs_engine(task, place) for task in missing)
+            await pool.run(missing, _engine_answers(here=here))
         write_reports(results, tasks)
         results.publish()
         return _told(chosen, results)
@@ -300,11 +301,12 @@ def _settings(args: argparse.Namespace) -> dict[str, Any]:
 
 
 def _engine_answers(*, here: bool) -> Callable[[], Awaitable[None]]:
-    """Return what asks the engine for something small, if it is on this machine."""
-    engine = Engine(engine_socket(os.environ.get("DOCKER_HOST")))
+    """Return what asks the engine for something small, if tasks need it on this machine. Raises
+    SandboxUnavailable."""
+    engine = Engine(engine_socket(os.environ.get("DOCKER_HOST"))) if here else None
 
     async def answers() -> None:
-        if here:
+        if engine is not None:
             await engine.ask("GET", "/containers/json", {"limit": 1})
 
     return answers
