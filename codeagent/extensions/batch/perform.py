@@ -80,9 +80,19 @@ async def perform(
     OSError."""
     began = time.monotonic()
     async with alone(folder.path / "lock", _LONGEST_END) as lock:
-        work = _Work(task, folder, place, app, tell)
-        work.mirror = replace(work.mirror, held=(lock,))
-        return await _performed(task, folder, work, began)
+        work = _Work(task, folder, place, tell, lock)
+        tidy = partial(folder.tidy, place.state_dir)
+        if (ended := folder.record()) is not None:  # the process was killed while it tidied up
+            await _to_its_end(tidy)
+            return ended
+        folder.describe(task)
+        await _to_its_end(folder.clear)
+        record = await _performed(folder, work, app)
+        record = replace(record, seconds=round(time.monotonic() - began, 3))
+        if record.state != "interrupted":
+            folder.finish(record)
+            await _to_its_end(tidy)
+        return record
 
 
 async def _to_its_end(work: Callable[[], Done]) -> Done:
@@ -109,13 +119,13 @@ async def given_up(task: BatchTask, folder: TaskFolder, place: Place, error: str
         if (ended := folder.record()) is not None:
             return ended
         _check_room(folder)
-        work = _Work(task, folder, place, None, lambda told: None)
+        work = _Work(task, folder, place, lambda told: None, lock)
         folder.describe(task)
         folder.clear()
         folder.finish(record := work.record(error=error))
         return record
 
-    async with alone(folder.path / "lock", _LONGEST_END):
+    async with alone(folder.path / "lock", _LONGEST_END) as lock:
         return await _to_its_end(record)
 
 
@@ -126,23 +136,14 @@ def _check_room(folder: TaskFolder) -> None:
         raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
 
 
-async def _performed(
-    task: BatchTask, folder: TaskFolder, work: "_Work", began: float
-) -> TaskRecord:
-    if (ended := folder.record()) is not None:  # the process was killed while it removed the copy
-        await _to_its_end(work.tidy)
-        return ended
-    folder.describe(task)
-    await _to_its_end(folder.clear)
+async def _performed(folder: TaskFolder, work: "_Work", app: "App") -> TaskRecord:
     try:
         await work.prepared()
         for pause in _PAUSES:
             with suppress(SandboxError):  # an engine that is restarted is there again soon
-                record = await work.done()
-                break
+                return await work.done(app)
             await asyncio.sleep(pause)
-        else:
-            record = await work.done()
+        return await work.done(app)
     except CodeagentError as error:
         _check_room(folder)
         record = work.record(error=str(error))
@@ -150,30 +151,24 @@ async def _performed(
             with suppress(CodeagentError):  # it failed already
                 _, changed = await work.patched()
                 record = replace(record, changed=changed)
-    record = replace(record, seconds=round(time.monotonic() - began, 3))
-    if record.state != "interrupted":
-        folder.finish(record)
-        await _to_its_end(work.tidy)
-    return record
+        return record
 
 
 class _Work:
     """One attempt at one task."""
 
     def __init__(
-        self, task: BatchTask, folder: TaskFolder, place: Place, app: "App | None", tell: Tell
+        self, task: BatchTask, folder: TaskFolder, place: Place, tell: Tell, lock: int
     ) -> None:
-        """`app` is needed to work, and not for a record."""
+        """`lock` is the file of the folder's lock, which is held."""
         self._task = task
         self._folder = folder
         self._place = place
-        self._app = app
         self._tell = tell
-        self.mirror = Mirror.of(task.repository, place.mirrors)
+        self.mirror = replace(Mirror.of(task.repository, place.mirrors), held=(lock,))
         self._local = LocalEnvironment.of_user(folder.copy, trust_project=task.trust_project)
         self._local = replace(self._local, state_dir=place.state_dir, copy_of=self.mirror.folder)
         self._store = SessionStore(place.state_dir, self._local.redactor)
-        self.tidy = partial(folder.tidy, place.state_dir)
 
     async def prepared(self) -> None:
         """Make the working copy, unless it is there already. Raises ConfigError, OSError."""
@@ -194,9 +189,8 @@ class _Work:
         self.mirror.check_out(commit, self._folder.copy)
         self._folder.begin(replace(self._folder.attempt(), commit=commit))
 
-    async def done(self) -> TaskRecord:
+    async def done(self, app: "App") -> TaskRecord:
         """Run the agent and the check; return what came of it. Raises CodeagentError, OSError."""
-        assert self._app is not None
         attempt = self._folder.attempt()
         progress, fault, spent = await asyncio.to_thread(self._progress, attempt.session)
         settings = self._task.settings_over(self._place.settings)
@@ -218,7 +212,7 @@ class _Work:
         async with reader.first:
             if work.needs_sandbox:
                 await self._until_image(reader.first, settings.get("sandbox"), attempt.commit)
-            await self._app.work(work, reader)
+            await app.work(work, reader)
         left_out, changed = await self.patched()
         await _to_its_end(self._keep)
         record = self.record(error=left_out)
