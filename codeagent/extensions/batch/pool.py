@@ -256,10 +256,13 @@ class Pool:
 
 
 def slots_of_machine() -> int:
-    """Return how many tasks this machine has room for."""
+    """Return how many tasks this machine, or the container that this process is in, has room for."""
     processors = len(os.sched_getaffinity(0))
     with suppress(OSError, ValueError, StopIteration):
         lines = Path("/proc/meminfo").read_text().splitlines()
         available = next(line for line in lines if line.startswith("MemAvailable:"))
-        return max(1, min(4 * processors, int(available.split()[1]) * 1024 // _TASK_BYTES))
+        room = int(available.split()[1]) * 1024
+        with suppress(OSError, ValueError):  # such as "max"
+            room = min(room, int(Path("/sys/fs/cgroup/memory.max").read_text()))
+        return max(1, min(4 * processors, room // _TASK_BYTES))
     return processors

@@ -292,6 +292,26 @@ async def test_a_process_that_cannot_be_started_stops_the_batch_and_fails_no_tas
     assert batch.results.records == {}
 
 
+@for_each(
+    ("available", "limit", "slots"),
+    [
+        ("MemAvailable: 900000000 kB", "max\n", 8),
+        ("MemAvailable: 900000000 kB", f"{900 << 20}\n", 3),
+        ("MemAvailable: 614400 kB", f"{900 << 20}\n", 2),
+        ("MemAvailable: 1000 kB", "max\n", 1),
+        ("", f"{900 << 20}\n", 2),
+    ],
+)
+def test_as_many_tasks_as_the_processors_and_the_memory_have_room_for(
+    available: str, limit: str, slots: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    told = {"/proc/meminfo": available, "/sys/fs/cgroup/memory.max": limit}
+    with monkeypatch.context() as patch:
+        patch.setattr(module.os, "sched_getaffinity", lambda pid: {0, 1})
+        patch.setattr(module.Path, "read_text", lambda path: told[str(path)])
+        assert module.slots_of_machine() == slots
+
+
 async def test_a_full_disk_stops_the_batch_and_what_was_recorded_stays(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
