@@ -232,22 +232,15 @@ class Results:
         self._lock = open_lock_file(self.path / "lock")
         if not try_lock(self._lock):
             raise ConfigError(f"another batch is writing to {self.path}; nothing was run")
-        self._cut_torn_line()
         self._file = open_appended(self.path / RECORDS)
+        written = read_regular(self.path / RECORDS)
+        os.ftruncate(self._file, written.rfind(b"\n") + 1)  # a crash may have cut off a line
         make_private_folder(self._begun)
         sync_folder(self.path)
         for left in self.path.glob(".*.tmp"):
             discard(left)
         self.unfinished = {each.name for each in self._begun.iterdir()}
         return self.read()
-
-    def _cut_torn_line(self) -> None:
-        try:
-            with (self.path / RECORDS).open("rb+") as file:
-                data = file.read()
-                file.truncate(data.rfind(b"\n") + 1)
-        except FileNotFoundError:
-            return
 
     @property
     def _begun(self) -> Path:
