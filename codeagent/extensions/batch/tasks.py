@@ -74,6 +74,8 @@ class BatchTask(Section):
         for pattern in map(Path, self.keep):
             if not pattern.parts or pattern.is_absolute() or ".." in pattern.parts:
                 raise ValueError(f"keep: {pattern} does not lead into the repository")
+            if any("**" in part and part != "**" for part in pattern.parts):
+                raise ValueError(f"keep: {pattern}: ** stands for whole folders, as in **/*.log")
 
     @cached_property
     def key(self) -> str:

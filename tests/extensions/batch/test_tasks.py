@@ -67,6 +67,7 @@ def test_the_address_of_a_repository_stays_as_it_is(address: str) -> None:
         ({**TASK, "keep": ["/etc/*"]}, "keep: /etc/"),
         ({**TASK, "keep": ["a/../../b"]}, "keep: a/../"),
         ({**TASK, "keep": [""]}, "keep"),
+        ({**TASK, "keep": ["a/**.log"]}, r"keep: a/\*\*\.log: \*\* stands"),
         ({**TASK, "limits": {"budget": "much"}}, "limits.budget"),
         ({**TASK, "limits": {"budgte": 1}}, "limits.budgte"),
         ("go", ""),
