@@ -21,7 +21,7 @@ from codeagent.extensions.batch.comparison import compared
 from codeagent.extensions.batch.estimate import estimated
 from codeagent.extensions.batch.importers import KINDS, imported, predictions
 from codeagent.extensions.batch.pacing import Limiter
-from codeagent.extensions.batch.perform import Place
+from codeagent.extensions.batch.perform import BatchContext
 from codeagent.extensions.batch.pool import BatchLimits, Pool, slots_of_machine
 from codeagent.extensions.batch.processes import Worker
 from codeagent.extensions.batch.progress import BatchProgress
@@ -224,13 +224,13 @@ async def _run(tasks: Sequence[BatchTask], results: Results, args: argparse.Name
     try:
         results.collect()
         missing = results.missing(chosen, args.retry)[: args.limit]
-        place = Place(results.state_dir, state_dir() / "mirrors", common)
+        context = BatchContext(results.state_dir, state_dir() / "mirrors", common)
         cluster = None
         if args.ray:
             _check_passwords(missing)
             from codeagent.extensions.batch.ray_workers import Cluster  # needs codeagent[ray]
 
-            given = (args.ray, place, args.secrets, args.slots, results.where)
+            given = (args.ray, context, args.secrets, args.slots, results.where)
             cluster = await asyncio.to_thread(Cluster, *given)
         slots = args.slots or (slots_of_machine() if cluster is None else cluster.slots)
         at_once = 2 * (os.cpu_count() or 1) if cluster is None else slots
@@ -240,8 +240,8 @@ async def _run(tasks: Sequence[BatchTask], results: Results, args: argparse.Name
         view = BatchView(progress)
         limiter = Limiter()
         log = results.path / "workers.log"
-        new = (lambda: Worker(place, log, limiter)) if cluster is None else cluster.worker
-        pool = Pool(results, place, limits, new_worker=new, progress=progress, view=view)
+        new = (lambda: Worker(context, log, limiter)) if cluster is None else cluster.worker
+        pool = Pool(results, context, limits, new_worker=new, progress=progress, view=view)
         loop = asyncio.get_running_loop()
         for number in (signal.SIGINT, signal.SIGTERM):
             loop.add_signal_handler(number, pool.stop)

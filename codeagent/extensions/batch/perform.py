@@ -65,23 +65,25 @@ Tell = Callable[[Mapping[str, Any]], None]
 
 
 @dataclass(frozen=True)
-class Place:
-    """Where the tasks of a batch are worked on."""
+class BatchContext:
+    """What the tasks of a batch share on one machine."""
 
     state_dir: Path
+    """Contains their sessions and checkpoints."""
     mirrors: Path
+    """The folder of all mirrors."""
     settings: Mapping[str, Any]
-    """Those for all tasks, as in `config.toml`."""
+    """The settings for all tasks, as in `config.toml`."""
 
 
 async def perform(
-    task: BatchTask, folder: TaskFolder, place: Place, app: "App", tell: Tell
+    task: BatchTask, folder: TaskFolder, context: BatchContext, app: "App", tell: Tell
 ) -> TaskRecord:
     """Do a task, or go on with it where a killed process was; its record is written down. Raises
     OSError."""
     began = time.monotonic()
     async with alone(folder.path / "lock", _LONGEST_END) as lock:
-        work = _Work(task, folder, place, app, tell)
+        work = _Work(task, folder, context, app, tell)
         work.mirror = replace(work.mirror, held=(lock,))
         return await _performed(task, folder, work, began)
 
@@ -97,20 +99,22 @@ async def _to_its_end(work: Callable[[], Done]) -> Done:
         raise
 
 
-def needs_engine(task: BatchTask, place: Place) -> bool:
+def needs_engine(task: BatchTask, context: BatchContext) -> bool:
     """Whether the commands of a task run in a container."""
-    sandbox: Mapping[str, Any] = task.settings_over(place.settings).get("sandbox", {})
+    sandbox: Mapping[str, Any] = task.settings_over(context.settings).get("sandbox", {})
     return sandbox.get("kind") != "off"
 
 
-async def given_up(task: BatchTask, folder: TaskFolder, place: Place, error: str) -> TaskRecord:
+async def given_up(
+    task: BatchTask, folder: TaskFolder, context: BatchContext, error: str
+) -> TaskRecord:
     """Write down that a task is not worked on any more, and return its record. Raises OSError."""
 
     def record() -> TaskRecord:
         if (ended := folder.record()) is not None:
             return ended
         _check_room(folder)
-        work = _Work(task, folder, place, None, lambda told: None)
+        work = _Work(task, folder, context, None, lambda told: None)
         folder.finish(record := work.record(work.attempt(), error=error))
         return record
 
@@ -161,18 +165,23 @@ class _Work:
     """One attempt at one task."""
 
     def __init__(
-        self, task: BatchTask, folder: TaskFolder, place: Place, app: "App | None", tell: Tell
+        self,
+        task: BatchTask,
+        folder: TaskFolder,
+        context: BatchContext,
+        app: "App | None",
+        tell: Tell,
     ) -> None:
         """`app` is needed to work, and not for a record."""
         self._task = task
         self._folder = folder
-        self._place = place
+        self._context = context
         self._app = app
         self._tell = tell
-        self.mirror = Mirror.of(task.repository, place.mirrors)
+        self.mirror = Mirror.of(task.repository, context.mirrors)
         self._local = LocalEnvironment.of_user(folder.copy, trust_project=task.trust_project)
-        self._local = replace(self._local, state_dir=place.state_dir, copy_of=self.mirror.folder)
-        self._store = SessionStore(place.state_dir, self._local.redactor)
+        self._local = replace(self._local, state_dir=context.state_dir, copy_of=self.mirror.folder)
+        self._store = SessionStore(context.state_dir, self._local.redactor)
 
     def attempt(self) -> Attempt:
         """Return what was begun, with nothing of an earlier attempt around it. Raises OSError."""
@@ -183,7 +192,7 @@ class _Work:
 
     def clear(self) -> None:
         """Remove the working copy, and its checkpoints: they are of use only there."""
-        discard(SnapshotStore(self._place.state_dir, self._folder.copy.resolve()).folder)
+        discard(SnapshotStore(self._context.state_dir, self._folder.copy.resolve()).folder)
         discard(self._folder.copy)
 
     async def prepared(self, attempt: Attempt) -> Attempt:
@@ -211,7 +220,7 @@ class _Work:
         """Run the agent and the check; return what came of it. Raises CodeagentError, OSError."""
         assert self._app is not None
         progress, fault, spent = await asyncio.to_thread(self._progress, attempt.session)
-        settings = self._task.settings_over(self._place.settings)
+        settings = self._task.settings_over(self._context.settings)
         if budget := settings.get("limits", {}).get("budget"):  # it is one of each run
             settings["limits"] = settings["limits"] | {"budget": max(budget - spent, 1e-6)}
         reader = _Reader(self._task, self._folder, attempt, self._tell)
@@ -224,7 +233,7 @@ class _Work:
             recipe=self._task.recipe,
             inputs=self._task.inputs,
             resume=attempt.session or None,
-            needs_sandbox=needs_engine(self._task, self._place),
+            needs_sandbox=needs_engine(self._task, self._context),
             lists_changes=False,
         )
         async with reader.first:
@@ -245,7 +254,7 @@ class _Work:
         wait until `first` is closed. Raises OSError."""
         described = commit if self._task.trust_project else ""
         name = digest([sandbox, described, os.uname().nodename])
-        made = self._place.state_dir / f"image-{name}"
+        made = self._context.state_dir / f"image-{name}"
         if made.exists():
             return
         self._tell({"state": "waiting for its image"})

@@ -16,7 +16,7 @@ from typing import Any, Protocol
 from codeagent.core.dataclass import dataclass
 from codeagent.core.errors import CodeagentError, ConfigError
 from codeagent.extensions.batch.copies import Mirror
-from codeagent.extensions.batch.perform import Place, Tell, given_up, needs_engine
+from codeagent.extensions.batch.perform import BatchContext, Tell, given_up, needs_engine
 from codeagent.extensions.batch.processes import WorkerDied
 from codeagent.extensions.batch.progress import BatchProgress
 from codeagent.extensions.batch.results import Results, TaskFolder, TaskRecord
@@ -149,7 +149,7 @@ class Pool:
     def __init__(
         self,
         results: Results,
-        place: Place,
+        context: BatchContext,
         limits: BatchLimits,
         *,
         new_worker: Callable[[], TaskWorker],
@@ -157,7 +157,7 @@ class Pool:
         view: BatchView,
     ) -> None:
         self._results = results
-        self._place = place
+        self._context = context
         self._new_worker = new_worker
         self._limits = limits
         self._progress = progress
@@ -176,7 +176,7 @@ class Pool:
         async def make(repository: str) -> None:
             async with slots:
                 try:
-                    await Mirror.of(repository, self._place.mirrors).update(repository)
+                    await Mirror.of(repository, self._context.mirrors).update(repository)
                 except ConfigError as error:
                     self._view.say(f"{error}")
 
@@ -195,7 +195,7 @@ class Pool:
         try:
             while self._working or (waiting and not self._stopped):
                 if waiting and not self._stopped and self._has_room(waiting[0]):
-                    asks = needs_engine(waiting[0], self._place)
+                    asks = needs_engine(waiting[0], self._context)
                     if admission.may_begin(self._working.values(), asks=asks):
                         self._begin(waiting.popleft())
                         continue
@@ -257,7 +257,7 @@ class Pool:
         if record is None:
             error = f"its process died {_MOST_DEATHS} times; see workers.log"
             try:
-                record = await given_up(task, folder, self._place, error)
+                record = await given_up(task, folder, self._context, error)
             except OSError as failed:
                 raise self._results.cannot_write(failed) from failed
         if record.state != "interrupted":  # it can be continued

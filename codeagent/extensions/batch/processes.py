@@ -12,7 +12,7 @@ from typing import Any, Protocol
 from codeagent.config.checking import as_given
 from codeagent.core.host_programs import HostProgram, start_program
 from codeagent.extensions.batch.pacing import Limits
-from codeagent.extensions.batch.perform import Place, Tell
+from codeagent.extensions.batch.perform import BatchContext, Tell
 from codeagent.extensions.batch.results import TaskFolder, TaskRecord
 from codeagent.extensions.batch.tasks import BatchTask
 from codeagent.extensions.batch.worker import LONGEST_LINE
@@ -33,9 +33,9 @@ class Pacer(Protocol):
 class Worker:
     """A process that works on one task at a time."""
 
-    def __init__(self, place: Place, log: Path, limiter: Pacer) -> None:
+    def __init__(self, context: BatchContext, log: Path, limiter: Pacer) -> None:
         """`log` gets what it writes beside its answers."""
-        self.place = place
+        self.context = context
         self._log = log
         self._limiter = limiter
         self._process: asyncio.subprocess.Process | None = None
@@ -52,9 +52,9 @@ class Worker:
             {
                 "task": as_given(task),
                 "folder": str(folder.path),
-                "state": str(self.place.state_dir),
-                "mirrors": str(self.place.mirrors),
-                "settings": self.place.settings,
+                "state": str(self.context.state_dir),
+                "mirrors": str(self.context.mirrors),
+                "settings": self.context.settings,
             }
         )
         try:

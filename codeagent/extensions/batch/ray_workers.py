@@ -16,7 +16,7 @@ from codeagent.core.errors import ConfigError
 from codeagent.disk.opens import closing_fd, open_appended, read_regular
 from codeagent.extensions.batch.copies import Mirror, alone
 from codeagent.extensions.batch.pacing import Limiter, Limits
-from codeagent.extensions.batch.perform import Place, Tell
+from codeagent.extensions.batch.perform import BatchContext, Tell
 from codeagent.extensions.batch.processes import Worker, WorkerDied
 from codeagent.extensions.batch.remote import local_folder, reached, upload
 from codeagent.extensions.batch.results import Attempt, TaskFolder, TaskRecord
@@ -44,7 +44,12 @@ class Cluster:
     """A connection to a cluster, and the limiter that all its tasks share."""
 
     def __init__(
-        self, address: str, place: Place, secrets: Path | None, slots: int | None, where: str
+        self,
+        address: str,
+        context: BatchContext,
+        secrets: Path | None,
+        slots: int | None,
+        where: str,
     ) -> None:
         """`secrets` is a file on the nodes. `slots` may be more than the nodes have now, if more of
         them can be started. `where` is the address of the results, or the folder that the nodes
@@ -52,7 +57,7 @@ class Cluster:
         self._common = {
             "version": version("codeagent"),
             "batch": str(time.time_ns()),
-            "settings": place.settings,
+            "settings": context.settings,
             "secrets": str(secrets or ""),
             "where": where,
         }
@@ -186,9 +191,9 @@ def work_here(given: Mapping[str, Any], limiter: Any) -> bytes:
         folder.begin(Attempt(given["attempt"], ""))
     state = (folder.path if alone_here else home) / "state"
     log = home / "workers.log"
-    place = Place(state, state_dir() / "mirrors", given["settings"])
-    worker = _workers.setdefault(given["batch"], Worker(place, log, _SharedLimiter(limiter)))
-    worker.place = place
+    context = BatchContext(state, state_dir() / "mirrors", given["settings"])
+    worker = _workers.setdefault(given["batch"], Worker(context, log, _SharedLimiter(limiter)))
+    worker.context = context
 
     async def work() -> TaskRecord:
         working = asyncio.current_task()
@@ -196,7 +201,7 @@ def work_here(given: Mapping[str, Any], limiter: Any) -> bytes:
         # Ray cancels by a signal that wakes no loop but one with a handler of its own.
         asyncio.get_running_loop().add_signal_handler(signal.SIGINT, working.cancel)
         try:
-            await _refresh(task.repository, place.mirrors, given["batch"], log)
+            await _refresh(task.repository, context.mirrors, given["batch"], log)
             return await worker.run(task, folder, lambda told: None)
         except BaseException as error:
             await worker.close()

@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Any
 
 from codeagent.config.checking import checked
 from codeagent.extensions.batch.pacing import PacingLine, SharedPacing
-from codeagent.extensions.batch.perform import Place, Tell, perform
+from codeagent.extensions.batch.perform import BatchContext, Tell, perform
 from codeagent.extensions.batch.results import TaskFolder
 from codeagent.extensions.batch.tasks import BatchTask
 from codeagent.llm.server_knowledge import ServerKnowledge
@@ -40,8 +40,8 @@ async def work(args: argparse.Namespace, app: "App") -> int:
 
     async def do(given: Mapping[str, Any]) -> None:
         task = checked(BatchTask, given["task"])
-        place = Place(Path(given["state"]), Path(given["mirrors"]), given["settings"])
-        record = await perform(task, TaskFolder(Path(given["folder"])), place, app, tell)
+        context = BatchContext(Path(given["state"]), Path(given["mirrors"]), given["settings"])
+        record = await perform(task, TaskFolder(Path(given["folder"])), context, app, tell)
         tell({"ended": json.loads(record.line())})
 
     while (line := await lines.readline()).endswith(b"\n"):

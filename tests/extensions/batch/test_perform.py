@@ -17,12 +17,12 @@ from codeagent.config.sessions import RunReader, Task
 from codeagent.core.errors import CodeagentError, SandboxError
 from codeagent.extensions.batch import perform as module
 from codeagent.extensions.batch.copies import Mirror, alone
-from codeagent.extensions.batch.perform import Place, given_up, perform
+from codeagent.extensions.batch.perform import BatchContext, given_up, perform
 from codeagent.extensions.batch.results import Attempt, TaskFolder, TaskRecord
 from codeagent.extensions.batch.tasks import BatchTask
 from tests.extensions.batch.test_results import RECORD
 
-PLACE = Place(Path("/nowhere"), Path("/nowhere"), {})
+CONTEXT = BatchContext(Path("/nowhere"), Path("/nowhere"), {})
 
 
 class App:
@@ -56,8 +56,8 @@ def repository(tmp_path: Path) -> Path:
 
 async def worked(app: Any, folder: TaskFolder, limits: Mapping[str, float]) -> TaskRecord:
     task = BatchTask(repository="/there", prompt="go", limits=dict(limits))
-    place = Place(folder.path.parent / "state", folder.path.parent / "mirrors", {})
-    return await perform(task, folder, place, app, lambda told: None)
+    context = BatchContext(folder.path.parent / "state", folder.path.parent / "mirrors", {})
+    return await perform(task, folder, context, app, lambda told: None)
 
 
 @pytest.mark.parametrize(("spent", "left"), [(0.0, 1.0), (0.75, 0.25), (2.0, 1e-6)])
@@ -100,7 +100,7 @@ async def test_what_has_a_record_is_not_judged_again_in_what_is_left_of_its_copy
     folder.copy.mkdir()
     record = await worked(app := App(CodeagentError("it was begun")), folder, {})
     assert (record, app.asked, folder.copy.exists()) == (RECORD, [], False)
-    assert await given_up(BatchTask(repository="a", prompt="b"), folder, PLACE, "died") == RECORD
+    assert await given_up(BatchTask(repository="a", prompt="b"), folder, CONTEXT, "died") == RECORD
 
 
 async def test_a_task_is_not_given_up_while_what_its_process_left_still_works_on_it(
@@ -108,7 +108,7 @@ async def test_a_task_is_not_given_up_while_what_its_process_left_still_works_on
 ) -> None:
     async with alone(folder.path / "lock", 5):
         giving_up = asyncio.ensure_future(
-            given_up(BatchTask(repository="a", prompt="b"), folder, PLACE, "died")
+            given_up(BatchTask(repository="a", prompt="b"), folder, CONTEXT, "died")
         )
         done, _ = await asyncio.wait((giving_up,), timeout=0.2)
         assert not done
@@ -157,12 +157,12 @@ async def test_git_that_outlives_a_killed_process_holds_the_lock_of_its_task(
     tmp_path: Path, repository: Path, folder: TaskFolder, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     task = BatchTask(repository=str(repository), prompt="go")
-    place = Place(folder.path.parent / "state", tmp_path / "mirrors", {})
-    await Mirror.of(task.repository, place.mirrors).update(task.repository)
+    context = BatchContext(folder.path.parent / "state", tmp_path / "mirrors", {})
+    await Mirror.of(task.repository, context.mirrors).update(task.repository)
     seen = replaced_git(tmp_path / "bin", monkeypatch)
     folder.begin(Attempt(1, ""))
     app: Any = App(CodeagentError("enough"))
-    await perform(task, folder, place, app, lambda told: None)
+    await perform(task, folder, context, app, lambda told: None)
     ran = seen()
     writing = [each for each in ran if "clone" in each or "add" in each or "diff" in each]
     assert len(writing) == 3
@@ -180,13 +180,13 @@ async def test_a_check_that_said_something_is_not_run_again(
         check=f"echo ran >> {tmp_path}/checks",
         settings={"sandbox": {"kind": "off"}},
     )
-    place = Place(folder.path.parent / "state", tmp_path / "mirrors", {})
+    context = BatchContext(folder.path.parent / "state", tmp_path / "mirrors", {})
     folder.begin(Attempt(1, ""))
     with monkeypatch.context() as killed:
         killed.setattr(module._Work, "_keep", lambda self: 1 / 0)
         with pytest.raises(ZeroDivisionError):
-            await perform(task, folder, place, LocalApp(), lambda told: None)
-    record = await perform(task, folder, place, LocalApp(), lambda told: None)
+            await perform(task, folder, context, LocalApp(), lambda told: None)
+    record = await perform(task, folder, context, LocalApp(), lambda told: None)
     assert record.state == "passed"
     assert (tmp_path / "checks").read_text() == "ran\n"
 
@@ -237,7 +237,7 @@ async def test_one_task_has_the_image_made_and_the_others_wait_for_it(
 ) -> None:
     app: Any = Images()
     app.fails = fails
-    place, waits = Place(tmp_path / "state", tmp_path / "mirrors", {}), asyncio.Event()
+    context, waits = BatchContext(tmp_path / "state", tmp_path / "mirrors", {}), asyncio.Event()
 
     def tell(told: Mapping[str, Any]) -> None:
         if app.asked and told["state"] == "waiting for its image":
@@ -247,7 +247,7 @@ async def test_one_task_has_the_image_made_and_the_others_wait_for_it(
         (folder := TaskFolder(tmp_path / name)).path.mkdir()
         folder.begin(Attempt(1, "c" * 40))
         task = BatchTask(repository="/there", prompt=name)
-        return asyncio.ensure_future(perform(task, folder, place, app, tell))
+        return asyncio.ensure_future(perform(task, folder, context, app, tell))
 
     one = begun("one")
     await app.has_asked.wait()
@@ -259,7 +259,7 @@ async def test_one_task_has_the_image_made_and_the_others_wait_for_it(
     app.go_on.set()
     await asyncio.gather(one, other)
     assert app.asked == ["one", "other"]
-    assert bool(list(place.state_dir.glob("image-*[!k]"))) != fails
+    assert bool(list(context.state_dir.glob("image-*[!k]"))) != fails
 
 
 async def test_what_fails_while_the_disk_is_full_is_no_end_of_a_task(
@@ -268,7 +268,7 @@ async def test_what_fails_while_the_disk_is_full_is_no_end_of_a_task(
     monkeypatch.setattr(module.shutil, "disk_usage", lambda path: SimpleNamespace(free=4096))
     with pytest.raises(OSError, match="No space left"):
         await worked(App(CodeagentError("git: it cannot write")), folder, {})
-    task, place = BatchTask(repository="/there", prompt="go"), PLACE
+    task, context = BatchTask(repository="/there", prompt="go"), CONTEXT
     with pytest.raises(OSError, match="No space left"):
-        await given_up(task, folder, place, "its process died")
+        await given_up(task, folder, context, "its process died")
     assert folder.record() is None

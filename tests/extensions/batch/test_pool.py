@@ -10,7 +10,7 @@ import pytest
 
 from codeagent.core.errors import EngineError
 from codeagent.extensions.batch import pool as module
-from codeagent.extensions.batch.perform import Place, Tell
+from codeagent.extensions.batch.perform import BatchContext, Tell
 from codeagent.extensions.batch.pool import BatchLimits, Pool
 from codeagent.extensions.batch.processes import WorkerDied
 from codeagent.extensions.batch.progress import BatchProgress
@@ -80,7 +80,7 @@ class Batch:
         self.worked = worked
         self.pool = Pool(
             self.results,
-            Place(self.results.state_dir, folder / "mirrors", {}),
+            BatchContext(self.results.state_dir, folder / "mirrors", {}),
             BatchLimits(slots, at_once, **limits),
             new_worker=lambda: worked,
             progress=BatchProgress(4, slots),
