@@ -1,5 +1,5 @@
-"""Works on one task: copies the repository, has the agent do it, lets the check judge, and keeps what
-came of it."""
+"""Works on one task: makes the working copy, runs the agent and the check, and writes the patch and
+the record."""
 
 import asyncio
 import errno
@@ -47,21 +47,21 @@ from codeagent.workspace.snapshots.store import SnapshotStore
 if TYPE_CHECKING:
     from codeagent.commands.ports import App
 
-_GO_ON = "The work was cut off by a crash. Look at what is there, and finish it."
+_CONTINUE = "The work was cut off by a crash. Look at what is there, and finish it."
 _Progress = Literal["new", "begun", "ended"]
 _PAUSES = (1.0, 5.0, 15.0)
-"""Seconds before a task is continued whose sandbox could not be had."""
+"""Seconds to wait before each further try of a task that got no sandbox."""
 _LEAST_ROOM = 1 << 20
-"""Bytes of a disk that is not full."""
+"""A disk with fewer free bytes counts as full."""
 _LONGEST_END = 120.0
-"""Seconds that the process of a killed batch may take to end its work on the same task."""
+"""Seconds to wait until the process of a killed batch has ended its work on the same task."""
 _LONGEST_COMMAND = 10.0
-"""Seconds that the commands of a killed process may take to end: its watchdog is at work on that."""
+"""Seconds to wait until the commands of a killed process have ended: its watchdog ends them."""
 _LONGEST_BUILD = 1800.0
-"""Seconds for which a task waits until another has its image."""
+"""Seconds to wait until another task has the image."""
 Done = TypeVar("Done")
 Tell = Callable[[Mapping[str, Any]], None]
-"""Takes what changed of a task at work, such as its turn."""
+"""Receives what changed in a running task: its `state`, `turn` or `cost`."""
 
 
 @dataclass(frozen=True)
@@ -79,8 +79,8 @@ class BatchContext:
 async def perform(
     task: BatchTask, folder: TaskFolder, context: BatchContext, app: "App", tell: Tell
 ) -> TaskRecord:
-    """Do a task, or go on with it where a killed process was; its record is written down. Raises
-    OSError."""
+    """Do a task, or continue where a killed process was, and return its record, which is also in the
+    task's folder unless the task was interrupted. Raises OSError."""
     began = time.monotonic()
     async with alone(folder.path / "lock", _LONGEST_END) as lock:
         work = _Work(task, folder, context, app, tell)
@@ -89,8 +89,8 @@ async def perform(
 
 
 async def _to_its_end(work: Callable[[], Done]) -> Done:
-    """Run what changes a task's folder in a thread. A cancellation waits for its end: until then the
-    task's lock is held."""
+    """Run `work`, which changes a task's folder, in a thread. A cancellation waits for its end, so that
+    the task stays locked until then."""
     thread = asyncio.ensure_future(asyncio.to_thread(work))
     try:
         return await asyncio.shield(thread)
@@ -108,7 +108,8 @@ def needs_engine(task: BatchTask, context: BatchContext) -> bool:
 async def given_up(
     task: BatchTask, folder: TaskFolder, context: BatchContext, error: str
 ) -> TaskRecord:
-    """Write down that a task is not worked on any more, and return its record. Raises OSError."""
+    """Record that a task has failed with this error, unless it has ended; return its record. Raises
+    OSError."""
 
     def record() -> TaskRecord:
         if (ended := folder.record()) is not None:
@@ -123,8 +124,8 @@ async def given_up(
 
 
 def _check_room(folder: TaskFolder) -> None:
-    """Raise OSError if what failed may have failed for want of room: nothing is known of the task
-    then."""
+    """Raise OSError if the disk is full: a failure may be due to that, and says nothing about the
+    task."""
     if shutil.disk_usage(folder.path).free < _LEAST_ROOM:
         raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
 
@@ -132,7 +133,7 @@ def _check_room(folder: TaskFolder) -> None:
 async def _performed(
     task: BatchTask, folder: TaskFolder, work: "_Work", began: float
 ) -> TaskRecord:
-    if (ended := folder.record()) is not None:  # the process was killed while it removed the copy
+    if (ended := folder.record()) is not None:  # its process was killed later
         await _to_its_end(work.clear)
         return ended
     folder.describe(task)
@@ -140,7 +141,7 @@ async def _performed(
     try:
         attempt = await work.prepared(attempt)
         for pause in _PAUSES:
-            with suppress(SandboxError):  # an engine that is restarted is there again soon
+            with suppress(SandboxError):  # an engine that restarts answers again soon
                 record = await work.done(folder.attempt() or attempt)
                 break
             await asyncio.sleep(pause)
@@ -151,7 +152,7 @@ async def _performed(
         attempt = folder.attempt() or attempt
         record = work.record(attempt, error=str(error))
         if attempt.commit:
-            with suppress(CodeagentError):  # it failed already
+            with suppress(CodeagentError):  # the task has failed already
                 _, changed = await work.patched(attempt)
                 record = replace(record, changed=changed)
     record = replace(record, seconds=round(time.monotonic() - began, 3))
@@ -172,7 +173,7 @@ class _Work:
         app: "App | None",
         tell: Tell,
     ) -> None:
-        """`app` is needed to work, and not for a record."""
+        """`app` may be None if only a record is made."""
         self._task = task
         self._folder = folder
         self._context = context
@@ -184,24 +185,26 @@ class _Work:
         self._store = SessionStore(context.state_dir, self._local.redactor)
 
     def attempt(self) -> Attempt:
-        """Return what was begun, with nothing of an earlier attempt around it. Raises OSError."""
+        """Return the attempt that was begun, after removing what an earlier one left. Raises
+        OSError."""
         attempt = self._folder.begun()
         if not attempt.commit:
             self._folder.clear()
         return attempt
 
     def clear(self) -> None:
-        """Remove the working copy, and its checkpoints: they are of use only there."""
+        """Remove the working copy and its checkpoints, which are useless without it."""
         discard(SnapshotStore(self._context.state_dir, self._folder.copy.resolve()).folder)
         discard(self._folder.copy)
 
     async def prepared(self, attempt: Attempt) -> Attempt:
-        """Make the working copy, unless it is there already. Raises ConfigError, OSError."""
+        """Make the working copy unless it is there already, and return the attempt with its commit.
+        Raises ConfigError, OSError."""
         if attempt.commit:
             copy = self._folder.copy.resolve()
             with suppress(TimeoutError):
                 async with asyncio.timeout(_LONGEST_COMMAND):
-                    while await asyncio.to_thread(_is_used, copy):  # noqa: ASYNC110  # it tells nobody
+                    while await asyncio.to_thread(_is_used, copy):  # noqa: ASYNC110  # nothing tells
                         await asyncio.sleep(0.05)
             return attempt
         self._tell({"state": "copying"})
@@ -217,17 +220,17 @@ class _Work:
         return attempt
 
     async def done(self, attempt: Attempt) -> TaskRecord:
-        """Run the agent and the check; return what came of it. Raises CodeagentError, OSError."""
+        """Run the agent and the check, and return the record. Raises CodeagentError, OSError."""
         assert self._app is not None
         progress, fault, spent = await asyncio.to_thread(self._progress, attempt.session)
         settings = self._task.settings_over(self._context.settings)
-        if budget := settings.get("limits", {}).get("budget"):  # it is one of each run
+        if budget := settings.get("limits", {}).get("budget"):  # it counts for each run separately
             settings["limits"] = settings["limits"] | {"budget": max(budget - spent, 1e-6)}
         reader = _Reader(self._task, self._folder, attempt, self._tell)
         reader.ended = progress == "ended"
         reader.fault = fault
         work = Task(
-            _GO_ON if progress == "begun" else self._task.prompt,
+            _CONTINUE if progress == "begun" else self._task.prompt,
             self._local,
             settings,
             recipe=self._task.recipe,
@@ -250,8 +253,8 @@ class _Work:
         return replace(record, changed=changed)
 
     async def _until_image(self, first: AsyncExitStack, sandbox: Any, commit: str) -> None:
-        """Wait while another task has the same image pulled or built; if there is none, have others
-        wait until `first` is closed. Raises OSError."""
+        """Wait while another task has the same image pulled or built; if no task does, make the
+        others wait until `first` is closed. Raises OSError."""
         described = commit if self._task.trust_project else ""
         name = digest([sandbox, described, os.uname().nodename])
         made = self._context.state_dir / f"image-{name}"
@@ -265,7 +268,8 @@ class _Work:
         first.push(lambda kind, *_: None if kind else made.touch())
 
     async def patched(self, attempt: Attempt) -> tuple[str, tuple[int, int, int]]:
-        """Write the patch; return what it leaves out, and its size. Raises ConfigError, OSError."""
+        """Write the patch and its page; return what the patch leaves out, and the numbers of changed
+        files, added lines and removed lines. Raises ConfigError, OSError."""
 
         def made() -> tuple[str, tuple[int, int, int]]:
             to = self._folder.patch
@@ -278,8 +282,8 @@ class _Work:
         return await _to_its_end(made)
 
     def _progress(self, session: str) -> tuple[_Progress, str | None, float]:
-        """Return how far a session is that a killed process left, the `_fault` of its check, and
-        the US dollars that it has cost. Raises SessionError."""
+        """Return how far the session of a killed process got, the `_fault` of its check, and its cost
+        in US dollars. Raises SessionError."""
         events = (
             list(self._store.with_children(self._store.read(session).events)) if session else []
         )
@@ -295,7 +299,7 @@ class _Work:
         return progress, fault, spent
 
     def record(self, attempt: Attempt, *, error: str = "") -> TaskRecord:
-        """Return what the log of the session says of the task, which an error fails."""
+        """Return the record of a task, from the log of its session; with an `error` it has failed."""
         events: list[KnownEvent | UnknownEvent] = []
         with suppress(SessionError):
             events = list(self._store.with_children(self._store.read(attempt.session).events))
@@ -329,7 +333,7 @@ class _Work:
             write_down(self._store, session, self._folder.page, "html", self._local.redactor)
 
     def _keep(self) -> None:
-        """Copy the files that the task wants to keep; links are not followed. Raises OSError."""
+        """Copy the files that `keep` names; links are not followed. Raises OSError."""
         for pattern in self._task.keep:
             for found in self._folder.copy.glob(pattern):
                 inside = found.relative_to(self._folder.copy)
@@ -342,8 +346,7 @@ class _Work:
 
 
 class _Reader:
-    """Reads the run of one task, answers as nobody would, and runs the check behind it (a
-    RunReader)."""
+    """Reads the run of one task, denies what needs approval, and then runs the check (a RunReader)."""
 
     def __init__(self, task: BatchTask, folder: TaskFolder, attempt: Attempt, tell: Tell) -> None:
         self._task = task
@@ -353,18 +356,18 @@ class _Reader:
         self._turns = 0
         self._usage = Usage()
         self.ended = False
-        """Whether the agent's work had ended before: the check alone is left to do."""
+        """Whether the agent had ended in an earlier process, so that only the check is left."""
         self.session = attempt.session
         self.first = AsyncExitStack()
-        """What keeps others waiting until the sandbox is ready."""
+        """Keeps tasks that need the same image waiting; closed when the sandbox is ready."""
         self.fault: str | None = None
-        """Why the check did not pass, empty if it did; None as long as it has not ended."""
+        """Why the check did not pass; empty if it passed, None until it has ended."""
 
     def say(self, text: str) -> None:
         self._tell({"state": text})
 
     def show_outside(self, event: KnownEvent) -> None:
-        """What is emitted before the run is in the log."""
+        """Do nothing: what is emitted before the run is in the log."""
 
     async def run(self, session: Session, prompt: str | RunRecipe | RunGroup) -> None:
         await self.first.aclose()
@@ -388,8 +391,8 @@ class _Reader:
                 self._tell({"state": "working", "turn": self._turns, "cost": cost})
 
     async def _checked(self, session: Session) -> str:
-        """Run the check in the session's sandbox; return why it did not pass. Raises SandboxError if
-        it could not end there."""
+        """Run the check in the session's sandbox; return why it did not pass, empty if it passed.
+        Raises SandboxError if it was cut off."""
         events = session.events()
         if session.do(RunShell(self._task.check, shared=False)) is not None:
             return "the check could not be started"
@@ -409,7 +412,7 @@ class _Reader:
 
 
 def _is_used(folder: Path) -> bool:
-    """Whether a process is at work in a folder; only this machine's are seen."""
+    """Whether a process of this machine has its working directory in a folder."""
     for link in Path("/proc").glob("[0-9]*/cwd"):
         with suppress(OSError):
             if link.readlink().is_relative_to(folder):
@@ -418,8 +421,7 @@ def _is_used(folder: Path) -> bool:
 
 
 def _fault(result: ToolResultAdded) -> str | None:
-    """Return why the check of this result did not pass, empty if it did; None if it was cut
-    off."""
+    """Return why a check with this result did not pass; empty if it passed, None if it was cut off."""
     if not result.is_error:
         return ""
     code = result.details.get("exit_code")
@@ -433,8 +435,8 @@ def _main_end(event: KnownEvent | UnknownEvent) -> RunFinished | None:
 
 
 def _unanswered(events: list[KnownEvent | UnknownEvent]) -> tuple[str, ...]:
-    """Return the rules that would have allowed what was denied for want of a user, or what it was,
-    each once."""
+    """Return, each once, the rules that would have allowed what was denied because nobody was there,
+    or the denied calls if there is no such rule."""
     asked: dict[str, str] = {}
     denied: dict[str, None] = {}
     for event in events:

@@ -1,5 +1,5 @@
-"""Runs the tasks of a batch in processes, as many at once as the machine and the engine keep up with,
-and within the budget."""
+"""Runs the tasks of a batch, as many at the same time as the machine and the container engine can
+handle, and within the budget."""
 
 import asyncio
 import os
@@ -13,6 +13,7 @@ from math import inf
 from pathlib import Path
 from typing import Any, Protocol
 
+from codeagent.changes.diff import count
 from codeagent.core.dataclass import dataclass
 from codeagent.core.errors import CodeagentError, ConfigError
 from codeagent.extensions.batch.copies import Mirror
@@ -24,41 +25,43 @@ from codeagent.extensions.batch.tasks import BatchTask
 from codeagent.extensions.batch.views import BatchView
 
 _MOST_DEATHS = 3
-"""How often the process of one task may die before the task has failed."""
+"""A task has failed once its process has died this often."""
 _TASK_BYTES = 300 << 20
-"""What a task is expected to take of the memory, its container included."""
+"""The memory that a task is expected to use, including its container."""
 _SLOW = 1.0
-"""Seconds for an answer of the engine beyond which no further task begins."""
+"""Seconds; while the engine takes longer to answer, no task begins beyond `BatchLimits.at_once`."""
 _LOOK_SECONDS = 0.25
+"""How often the pool looks at the running tasks, in seconds."""
 _MOST_WAITING = 0.25
-"""The share of their time that tasks at work may wait for a processor; a further one would only
-have them wait more."""
+"""The share of their time that running tasks may wait for a processor before no other begins: one
+more would only make them wait longer."""
 
 
 @dataclass(frozen=True)
 class BatchLimits:
-    """How much a batch may do."""
+    """How many tasks a batch runs at the same time, and what it may cost."""
 
     slots: int
-    """Tasks at the same time, at most."""
+    """The most tasks that run at the same time."""
     at_once: int
-    """Tasks at the same time that need no look at how busy this machine is."""
+    """So many tasks run at the same time however busy this machine is."""
     budget: float | None = None
     """US dollars for all tasks."""
     task_budget: float | None = None
-    """US dollars for each that has no budget of its own."""
+    """US dollars for each task without its own budget."""
 
 
 @dataclass
 class Spending:
-    """What tasks have cost, and what those at work may still cost."""
+    """What the ended tasks have cost, and what the running ones may cost at most, in US dollars."""
 
     budget: float | None
     spent: float = 0.0
     held: dict[str, float] = field(default_factory=dict)
+    """For each running task, by its key: what it may cost at most."""
 
     def may_begin(self, most: float) -> bool:
-        """Whether a task that costs so much at most would keep within the budget."""
+        """Whether the budget has room for a task that costs so much at most."""
         return self.budget is None or self.spent + sum(self.held.values()) + most <= self.budget
 
     def ended(self, record: TaskRecord) -> None:
@@ -67,27 +70,28 @@ class Spending:
 
 
 class TaskWorker(Protocol):
-    """Works on one task at a time, somewhere."""
+    """Works on one task at a time, in a process of this machine or of a cluster."""
 
     async def run(self, task: BatchTask, folder: TaskFolder, tell: Tell) -> TaskRecord:
-        """Work on a task to its end. Raises WorkerDied."""
+        """Work on a task until it ends, and return its record. Raises WorkerDied."""
 
     def waited(self) -> float:
-        """Return for how many seconds it has waited for a processor of this machine."""
+        """Return how many seconds it has waited for a processor of this machine so far."""
 
     def stop(self) -> None:
-        """Have it stop in order; nothing waits for its end."""
+        """Have it stop in order, without waiting for it."""
 
     def kill(self) -> None:
         """End it at once."""
 
     async def close(self) -> None:
-        """Have it stop in order, and wait for its end; idempotent."""
+        """Have it stop in order, and wait until it has; idempotent."""
 
 
 class _Admission:
-    """Lets a task begin after each answer of the engine that was quick enough, and more at a time
-    as long as those at work hardly wait for a processor; nothing waits for answers."""
+    """Decides when another task may begin: the first `at_once` if the engine answers, more if it
+    answers quickly and the running tasks hardly wait for a processor. It never waits for an
+    answer."""
 
     def __init__(
         self, at_once: int, answers: Callable[[], Awaitable[None]], tell: Callable[[str], None]
@@ -96,13 +100,13 @@ class _Admission:
         self._answers = answers
         self._tell = tell
         self._most = at_once
-        """Tasks that the processors have time for, as far as that is known."""
+        """How many tasks the processors have time for, as far as that is known."""
         self._looked = (time.monotonic(), dict[TaskWorker, float]())
         self.asking: asyncio.Task[float] | None = None
-        """The question that is open."""
+        """The open question to the engine, if any."""
 
     def may_begin(self, working: Collection[TaskWorker], *, asks: bool) -> bool:
-        """Whether a further task may begin beside these; if it needs the engine, that is asked."""
+        """Whether another task may begin; if it `asks` the engine, the engine has to have answered."""
         if len(working) >= self._most:
             self._look(working)
         if len(working) >= self._most:
@@ -118,8 +122,8 @@ class _Admission:
         return seconds < (_SLOW if len(working) >= self._at_once else inf)
 
     def _look(self, working: Collection[TaskWorker]) -> None:
-        """Let more tasks be at work than these, or fewer, by how long they waited for a processor
-        since the last look."""
+        """Allow more running tasks, or fewer, by how long these have waited for a processor since the
+        last look."""
         now, waited = time.monotonic(), {worker: worker.waited() for worker in working}
         last, before = self._looked
         if now - last < _LOOK_SECONDS:
@@ -132,7 +136,7 @@ class _Admission:
         self._most = max(self._at_once, self._most + (step if quick else -step))
 
     async def _seconds(self) -> float:
-        """Return how long the answer took; infinity if there was none."""
+        """Ask the engine; return how many seconds the answer took, infinity if it did not answer."""
         began = time.monotonic()
         try:
             await self._answers()
@@ -169,8 +173,8 @@ class Pool:
         self._stopped = False
 
     async def prepare(self, tasks: Sequence[BatchTask]) -> None:
-        """Copy each repository once, some at a time, until that is done or stopped; a task whose
-        repository cannot be copied says so itself."""
+        """Make or update the mirror of each repository, until all are done or `stop` is called. A
+        failure is shown; the tasks of that repository will try again."""
         slots = asyncio.Semaphore(4)
 
         async def make(repository: str) -> None:
@@ -185,9 +189,9 @@ class Pool:
             await self._preparing
 
     async def run(self, tasks: Sequence[BatchTask], answers: Callable[[], Awaitable[None]]) -> None:
-        """Work on all tasks, as far as the budget and `stop` let it. Raises ConfigError.
+        """Work on all tasks, or until the budget is used up or `stop` is called. Raises ConfigError.
 
-        `answers` asks the engine for something small, and raises CodeagentError if it does not
+        `answers` makes a small request to the engine, and raises CodeagentError if there is no
         answer.
         """
         waiting = deque(tasks)
@@ -203,9 +207,8 @@ class Pool:
                     break
                 await self._wait(admission.asking)
             if waiting and not self._stopped:
-                self._view.say(
-                    f"tasks that did not begin as they might pass --budget: {len(waiting)}"
-                )
+                left = count(len(waiting), "task")
+                self._view.say(f"{left} did not begin, as the cost might exceed --budget")
         finally:
             self._stopped = True
             if admission.asking is not None:
@@ -215,8 +218,8 @@ class Pool:
             self._progress.remove(self._results.path)
 
     async def _wait(self, asking: "asyncio.Task[float] | None") -> None:
-        """Wait until a task has ended or the engine has answered, or it is time for another look.
-        Raises ConfigError."""
+        """Wait until a task has ended, the engine has answered, or it is time for another look. Raises
+        ConfigError."""
         awaited = [*self._working, *([asking] if asking is not None else ())]
         first = asyncio.FIRST_COMPLETED
         await asyncio.wait(
@@ -224,7 +227,7 @@ class Pool:
             timeout=_LOOK_SECONDS,
             return_when=first,
         )
-        with suppress(OSError):  # what is lost is shown by nobody
+        with suppress(OSError):  # only those who watch miss it
             self._progress.write(self._results.path)
         for each in [each for each in self._working if each.done()]:
             self._idle.append(self._working.pop(each))
@@ -235,7 +238,7 @@ class Pool:
         return free and self._spending.may_begin(self._most(task))
 
     def _most(self, task: BatchTask) -> float:
-        """Return what the task may cost."""
+        """Return what the task may cost at most, in US dollars; 0 if that is not limited."""
         return float(task.limits.get("budget") or self._limits.task_budget or 0.0)
 
     def _begin(self, task: BatchTask) -> None:
@@ -260,14 +263,14 @@ class Pool:
                 record = await given_up(task, folder, self._context, error)
             except OSError as failed:
                 raise self._results.cannot_write(failed) from failed
-        if record.state != "interrupted":  # it can be continued
+        if record.state != "interrupted":  # which can be continued
             self._results.append(record)
         self._spending.ended(record)
         self._progress.has_ended(record)
         self._view.ended(record)
 
     def stop(self) -> None:
-        """Begin no more, and have what is at work stop in order; a second time, at once."""
+        """Begin no more tasks, and have the running ones stop in order; the second time, at once."""
         if self._stopped:
             for worker in self._all():
                 worker.kill()
@@ -284,7 +287,7 @@ class Pool:
 
 
 def slots_of_machine() -> int:
-    """Return how many tasks this machine has room for."""
+    """Return how many slots this machine has: four per processor, if there is memory for them."""
     processors = len(os.sched_getaffinity(0))
     with suppress(OSError, ValueError, StopIteration):
         lines = Path("/proc/meminfo").read_text().splitlines()

@@ -1,4 +1,4 @@
-"""The processes that work on the tasks of a batch, as their parent sees them."""
+"""The parent's end of the processes that work on the tasks of a batch."""
 
 import asyncio
 import json
@@ -34,7 +34,7 @@ class Worker:
     """A process that works on one task at a time."""
 
     def __init__(self, context: BatchContext, log: Path, limiter: Pacer) -> None:
-        """`log` gets what it writes beside its answers."""
+        """`log` gets what the process writes to standard error."""
         self.context = context
         self._log = log
         self._limiter = limiter
@@ -43,7 +43,7 @@ class Worker:
         self._stopped = False
 
     async def run(self, task: BatchTask, folder: TaskFolder, tell: Tell) -> TaskRecord:
-        """Work on a task to its end. Raises WorkerDied."""
+        """Work on a task until it ends, and return its record. Raises WorkerDied."""
         process = self._process or await self._started()
         if self._stopped:
             await self.close()
@@ -108,12 +108,13 @@ class Worker:
 
     async def _told(self, process: asyncio.subprocess.Process) -> AsyncIterator[dict[str, Any]]:
         assert process.stdout is not None
-        while (line := await process.stdout.readline()).endswith(b"\n"):  # not cut off by its death
+        # A line without an end was cut off by the death of the process.
+        while (line := await process.stdout.readline()).endswith(b"\n"):
             yield json.loads(line)
 
     def waited(self) -> float:
-        """Return for how many seconds its process has waited for a processor; 0 if the system does
-        not say."""
+        """Return how many seconds its process has waited for a processor; 0 if the system does not
+        say."""
         if self._process is None:
             return 0.0
         try:
@@ -122,7 +123,7 @@ class Worker:
             return 0.0
 
     async def close(self) -> None:
-        """Have it stop in order, and wait for its end; idempotent."""
+        """Have it stop in order, and wait until it has; idempotent."""
         process = self._process
         self._process = None
         if process is None:
@@ -132,7 +133,7 @@ class Worker:
         await process.wait()
 
     def stop(self) -> None:
-        """Have it stop in order; nothing waits for its end."""
+        """Have it stop in order, without waiting for it."""
         self._stopped = True
         if self._process is not None and self._process.stdin is not None:
             self._process.stdin.close()
@@ -144,4 +145,4 @@ class Worker:
 
 
 class WorkerDied(Exception):
-    """The process that worked on a task has ended without a result."""
+    """The process that worked on a task ended without a record."""
