@@ -1,4 +1,4 @@
-"""Tasks that are made from what others have, and SWE-bench's predictions from results."""
+"""Tasks are made from other sources, and SWE-bench's predictions from results."""
 
 import json
 from collections.abc import Sequence
@@ -27,7 +27,7 @@ INSTANCE = {
 def tasks(
     kind: str, source: Path, repositories: Sequence[str] = (), check: str = ""
 ) -> list[dict[str, Any]]:
-    """The tasks, which `read_tasks` must take as they are."""
+    """The tasks, which `read_tasks` must accept as they are."""
     made = list(imported(kind, source, repositories, check))
     file = source.with_name("made.jsonl")
     file.write_text("".join(f"{json.dumps(task, ensure_ascii=False)}\n" for task in made))
@@ -91,9 +91,9 @@ def test_a_source_with_nothing_in_it_is_told(
     folder = tmp_path_factory.mktemp(kind)
     (folder / "empty.jsonl").write_text("")
     source = folder / "empty.jsonl" if kind == "swebench" else folder
-    with pytest.raises(ConfigError, match="nothing in it that is known as"):
+    with pytest.raises(ConfigError, match=f"no tasks of the kind {kind}"):
         list(imported(kind, source, ["/there"], ""))
-    with pytest.raises(ConfigError, match=r"cannot be read|nothing in it"):
+    with pytest.raises(ConfigError, match=r"cannot be read|no tasks of"):
         list(imported(kind, folder / "missing", ["/there"], ""))
 
 

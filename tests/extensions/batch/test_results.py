@@ -1,4 +1,4 @@
-"""Results: records are added and never lost, and say what is still to be done."""
+"""Results: records are added and never lost, and tell which tasks are still to do."""
 
 import os
 from dataclasses import replace
@@ -12,6 +12,7 @@ from codeagent.disk.locks import locked
 from codeagent.extensions.batch.report import markdown, page
 from codeagent.extensions.batch.results import RECORDS, Attempt, Results, Retry, TaskRecord
 from codeagent.extensions.batch.tasks import BatchTask
+from tests.effort import part
 from tests.table import for_each
 
 TASK = BatchTask(repository="/there", prompt="go")
@@ -52,7 +53,8 @@ def test_the_last_record_of_a_task_counts(tmp_path: Path) -> None:
 OTHER = replace(RECORD, key="other")
 
 
-@for_each("cut", range(1, len(OTHER.line())))
+@pytest.mark.soak
+@for_each("cut", part(range(1, len(OTHER.line())), 40))
 def test_a_line_that_a_crash_cut_off_is_removed_and_the_others_stay(
     cut: int, tmp_path: Path
 ) -> None:
