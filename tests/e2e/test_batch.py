@@ -81,7 +81,7 @@ def states(batch: Batch) -> dict[str, str]:
     return {each["title"]: each["state"] for each in batch.records}
 
 
-def test_each_task_has_a_copy_a_container_and_a_verdict_of_its_own(batch: Batch) -> None:
+def test_each_task_has_its_own_working_copy_container_and_verdict(batch: Batch) -> None:
     batch.write(
         batch.task(0, check="grep -q more a.txt"),
         batch.task(1, check="false"),
@@ -111,7 +111,7 @@ def test_what_is_done_is_not_done_again_unless_you_ask_for_it(batch: Batch) -> N
     assert [(each["title"], each["attempt"]) for each in batch.records][2:] == [("task 1", 2)]
 
 
-def test_what_nobody_was_there_to_allow_is_named_with_its_rule(batch: Batch) -> None:
+def test_the_summary_names_the_rule_for_a_call_that_nobody_approved(batch: Batch) -> None:
     batch.write(batch.task(0, rules={}))
     batch.run()
     [record] = batch.records

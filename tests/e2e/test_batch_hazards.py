@@ -46,7 +46,7 @@ def test_two_batches_share_their_mirrors_and_not_their_results(batch: Batch) -> 
 
 
 @pytest.mark.root
-def test_a_full_disk_loses_no_task_and_the_next_start_finishes(batch: Batch) -> None:
+def test_a_full_disk_loses_no_task_and_the_next_start_finishes_them(batch: Batch) -> None:
     batch.write(*(batch.task(number, check="grep -q more a.txt") for number in range(4)))
     batch.results.mkdir()
     size = ("-o", "size=6m")
@@ -257,9 +257,7 @@ def private(batch: Batch) -> Iterator[str]:
         server.shutdown()
 
 
-def test_a_password_in_an_address_is_used_and_written_down_nowhere(
-    batch: Batch, private: str
-) -> None:
+def test_a_password_in_an_address_is_used_and_written_nowhere(batch: Batch, private: str) -> None:
     def write(password: str) -> None:
         addresses = {name: f"http://someone:{quote(password, safe='')}@{name}" for name in names}
         batch.write(*(batch.task(0) | {"repository": each} for each in addresses.values()))
@@ -299,7 +297,7 @@ except Exception as e: print('answered', e)"
 
 @pytest.mark.docker
 @pytest.mark.soak(row="networks of batches")
-def test_many_tasks_want_the_network_and_each_gets_a_way_out_of_its_own(
+def test_each_of_many_tasks_that_use_the_network_gets_its_own_way_out(
     batch: Batch, tried: Callable[[int], None]
 ) -> None:
     number = up_to(3, 20)

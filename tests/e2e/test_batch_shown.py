@@ -121,7 +121,7 @@ def test_the_demo_ends_with_a_page_that_leads_to_each_patch(batch: Batch) -> Non
     done = batch.product.call_apart("batch", "demo", "--sandbox", "off")
     assert done.code == 0, done.err
     assert "3 of 5 passed" in done.err
-    assert "a rule would have allowed it: write(VERSION)" in done.out
+    assert "this rule would have allowed it: write(VERSION)" in done.out
     [page] = [Path(line) for line in done.err.splitlines() if line.endswith("index.html")]
     [data] = re.findall(r"^const {rows, total} = (.*);$", page.read_text(), re.MULTILINE)
     rows = json.loads(data)["rows"]

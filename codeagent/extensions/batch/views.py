@@ -26,7 +26,7 @@ def end_line(record: TaskRecord) -> str:
     cost = f" ${record.usage.cost_usd:.4f}" if record.usage.cost_usd else ""
     why = f": {one_line(record.error, 160)}" if record.error else ""
     if record.denied:
-        why += f"; a rule would have allowed it: {one_line(record.denied[0], 80)}"
+        why += f"; this rule would have allowed it: {one_line(record.denied[0], 80)}"
     return (
         f"{record.state:<11} {record.title}  {count(files, 'file')} +{added} −{removed}"
         f"  {count(record.turns, 'turn')} {duration(record.seconds)}{cost}{why}"

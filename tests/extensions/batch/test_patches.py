@@ -88,7 +88,7 @@ async def test_files_are_changed_added_removed_and_made_executable(taking: Takin
         await taking.take(args)
 
 
-async def test_what_was_changed_here_too_is_merged(taking: Taking) -> None:
+async def test_changes_on_both_sides_are_merged(taking: Taking) -> None:
     args = taking.changed(several)
     (taking.root / "text").write_text(_LINES.replace("line 15\n", "mine\n"))
     await taking.take(args)

@@ -1,4 +1,4 @@
-"""Work on one task: what its session may cost, and when it is tried again."""
+"""Work on one task: what its session may cost, when it is tried again, and what is locked."""
 
 import asyncio
 import os
@@ -26,7 +26,7 @@ CONTEXT = BatchContext(Path("/nowhere"), Path("/nowhere"), {})
 
 
 class App:
-    """Ends each session before it is open, with an error."""
+    """Ends each session with an error before it opens."""
 
     def __init__(self, error: CodeagentError) -> None:
         self.error = error
@@ -61,7 +61,7 @@ async def worked(app: Any, folder: TaskFolder, limits: Mapping[str, float]) -> T
 
 
 @pytest.mark.parametrize(("spent", "left"), [(0.0, 1.0), (0.75, 0.25), (2.0, 1e-6)])
-async def test_a_resumed_task_may_cost_what_its_budget_has_left(
+async def test_a_resumed_task_may_cost_what_is_left_of_its_budget(
     spent: float, left: float, folder: TaskFolder, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(module._Work, "_progress", lambda self, session: ("begun", None, spent))
@@ -88,14 +88,12 @@ async def test_a_task_without_a_sandbox_is_tried_again_and_then_has_failed(
     assert folder.record() == record
 
 
-async def test_another_error_is_the_end_of_a_task(folder: TaskFolder) -> None:
+async def test_a_task_that_fails_otherwise_is_not_tried_again(folder: TaskFolder) -> None:
     record = await worked(app := App(CodeagentError("no such model")), folder, {})
     assert (record.error, len(app.asked)) == ("no such model", 1)
 
 
-async def test_what_has_a_record_is_not_judged_again_in_what_is_left_of_its_copy(
-    folder: TaskFolder,
-) -> None:
+async def test_a_task_with_a_record_is_not_judged_again(folder: TaskFolder) -> None:
     folder.finish(RECORD)
     folder.copy.mkdir()
     record = await worked(app := App(CodeagentError("it was begun")), folder, {})
@@ -103,7 +101,7 @@ async def test_what_has_a_record_is_not_judged_again_in_what_is_left_of_its_copy
     assert await given_up(BatchTask(repository="a", prompt="b"), folder, CONTEXT, "died") == RECORD
 
 
-async def test_a_task_is_not_given_up_while_what_its_process_left_still_works_on_it(
+async def test_a_task_is_not_given_up_while_its_old_process_still_works_on_it(
     folder: TaskFolder,
 ) -> None:
     async with alone(folder.path / "lock", 5):
@@ -130,7 +128,7 @@ async def test_a_task_continues_when_the_commands_of_its_killed_process_have_end
     assert len(app.asked) == 1
 
 
-async def test_another_attempt_has_nothing_of_the_last_one(folder: TaskFolder) -> None:
+async def test_another_attempt_starts_without_anything_of_the_last_one(folder: TaskFolder) -> None:
     folder.finish(RECORD)
     folder.begin(Attempt(2, ""))
     for each in (folder.kept / "a", folder.copy / "b"):
@@ -144,7 +142,8 @@ async def test_another_attempt_has_nothing_of_the_last_one(folder: TaskFolder) -
 
 
 def replaced_git(folder: Path, monkeypatch: pytest.MonkeyPatch) -> Callable[[], list[str]]:
-    """Have git note its arguments and its files; return what returns the notes of each."""
+    """Have git write down its arguments and open files; return a function that returns the notes of
+    each run."""
     folder.mkdir()
     note = f'{{ echo "$*"; readlink /proc/$$/fd/*; }} > {folder}/seen-$$'
     (folder / "git").write_text(f'#!/bin/sh\n{note}\nexec {shutil.which("git")} "$@"\n')
@@ -169,7 +168,7 @@ async def test_git_that_outlives_a_killed_process_holds_the_lock_of_its_task(
     assert all(f"{folder.path}/lock\n" in each for each in ran)
 
 
-async def test_a_check_that_said_something_is_not_run_again(
+async def test_a_check_that_has_a_result_is_not_run_again(
     tmp_path: Path, repository: Path, folder: TaskFolder, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     (script := tmp_path / "script.json").write_text('[{"text": "done"}]')
@@ -214,7 +213,7 @@ async def test_the_lock_of_a_task_is_held_until_its_copying_has_ended(
 
 
 class Images:
-    """Has a sandbox ready for a task when the test lets it, and then ends its session."""
+    """Gets the sandbox of a task ready when the test says so, and then ends its session."""
 
     def __init__(self) -> None:
         self.asked: list[str] = []
@@ -262,7 +261,7 @@ async def test_one_task_has_the_image_made_and_the_others_wait_for_it(
     assert bool(list(context.state_dir.glob("image-*[!k]"))) != fails
 
 
-async def test_what_fails_while_the_disk_is_full_is_no_end_of_a_task(
+async def test_a_failure_while_the_disk_is_full_does_not_end_a_task(
     folder: TaskFolder, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(module.shutil, "disk_usage", lambda path: SimpleNamespace(free=4096))

@@ -1,4 +1,4 @@
-"""The processes of a batch, as their parent sees them."""
+"""The parent's end of the processes of a batch."""
 
 import os
 from pathlib import Path
