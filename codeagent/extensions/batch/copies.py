@@ -259,7 +259,7 @@ def changed_lines(patch: Iterable[bytes]) -> tuple[int, int, int]:
 
 async def _with_user(words: Sequence[str], folder: Path, lock: int) -> bytes:
     """Run git with the user's own configuration and keys, which an address may need, and return its
-    output. Raises ConfigError, TimeoutError.
+    output. Raises ConfigError.
 
     A password in the address is sent only to its server, and never passed as an argument.
     """
@@ -286,6 +286,8 @@ async def _with_user(words: Sequence[str], folder: Path, lock: int) -> bytes:
     try:
         async with asyncio.timeout(_SECONDS):
             out, errors = await process.communicate()
+    except TimeoutError:
+        raise ConfigError(f"git {words[0]} took longer than {_SECONDS:g} seconds") from None
     finally:
         if process.returncode is None:
             os.killpg(process.pid, signal.SIGKILL)

@@ -244,7 +244,9 @@ async def test_a_mirror_that_another_process_keeps_locked_is_an_error(
             await mirror.update("/there")
 
 
-async def test_cancelling_an_update_of_a_mirror_ends_git(tmp_path: Path) -> None:
+async def test_an_update_of_a_mirror_that_is_cancelled_or_takes_too_long_ends_git(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     served = asyncio.Event()
 
     async def silent(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
@@ -259,6 +261,9 @@ async def test_cancelling_an_update_of_a_mirror_ends_git(tmp_path: Path) -> None
     updating.cancel()
     with pytest.raises(asyncio.CancelledError):
         await updating
+    monkeypatch.setattr(module, "_SECONDS", 0.2)
+    with pytest.raises(ConfigError, match=r"git clone took longer than 0\.2 seconds"):
+        await Mirror.of(where, tmp_path / "mirrors").update(where)
     assert [each.suffix for each in (tmp_path / "mirrors").iterdir()] == [".lock"]
     assert not any(where.encode() in line for line in running())
     server.close()
