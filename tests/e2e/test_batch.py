@@ -49,7 +49,9 @@ class Batch:
         return ("batch", "run", tasks, "--results", str(self.results))
 
     def run(self, *words: str, sandbox: str = "off") -> Done:
-        return self.product.call_apart(*self.words, "--sandbox", sandbox, *words)
+        """Run the batch to its end; each further slot would start a process."""
+        own = ("--sandbox", sandbox, "--slots", "1")
+        return self.product.call_apart(*self.words, *own, *words)
 
     @property
     def records(self) -> list[Event]:
@@ -87,7 +89,7 @@ def test_each_task_has_its_own_working_copy_container_and_verdict(batch: Batch) 
         batch.task(1, check="false"),
         batch.task(2, keep=["*.log"], check="echo kept > run.log"),
     )
-    done = batch.run(sandbox="docker")
+    done = batch.run("--slots", "3", sandbox="docker")
     assert done.code == 1, done.err
     assert states(batch) == {"task 0": "passed", "task 1": "failed", "task 2": "passed"}
     assert all("+more" in batch.patch(record) for record in batch.records)

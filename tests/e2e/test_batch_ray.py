@@ -14,6 +14,7 @@ from typing import Any
 
 import pytest
 
+from codeagent.extensions.batch.copies import Mirror
 from codeagent.extensions.batch.processes import WorkerDied
 from codeagent.extensions.batch.results import TaskFolder
 from codeagent.extensions.batch.tasks import BatchTask
@@ -89,9 +90,19 @@ def batch(product: Product) -> Batch:
     return Batch(product)
 
 
-@pytest.fixture
-def nodes(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Nodes]:
-    yield from nodes_in(tmp_path, monkeypatch)
+@pytest.fixture(scope="module")
+def head(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Nodes]:
+    """A cluster without a node for tasks: all tests share it, as it is slow to start."""
+    with pytest.MonkeyPatch.context() as patch:
+        yield from nodes_in(tmp_path_factory.mktemp("cluster"), patch)
+
+
+@pytest.fixture(scope="module")
+def nodes(head: Nodes) -> Nodes:
+    """The same cluster with two nodes."""
+    head.add()
+    head.add()
+    return head
 
 
 def nodes_in(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Nodes]:
@@ -108,20 +119,43 @@ def nodes_in(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Nodes]
 
 
 def words(nodes: Nodes, *more: str) -> tuple[str, ...]:
-    return ("--ray", nodes.address, "--sandbox", "off", *more)
+    return ("--ray", nodes.address, "--sandbox", "off", "--slots", "4", *more)
+
+
+def test_a_cluster_without_engines_is_an_error(batch: Batch, head: Nodes) -> None:
+    batch.write(batch.task(0))
+    done = batch.product.call_apart(*batch.words, "--ray", head.address, "--sandbox", "off")
+    assert (done.code, batch.records) == (2, [])
+    assert "start nodes with ray start --resources=" in done.err
+
+
+def test_a_node_with_another_version_is_an_error(batch: Batch, head: Nodes, tmp_path: Path) -> None:
+    other = tmp_path / "other/codeagent-0.0.1.dist-info"
+    other.mkdir(parents=True)
+    (other / "METADATA").write_text("Metadata-Version: 2.1\nName: codeagent\nVersion: 0.0.1\n")
+    (tmp_path / "other/codeagent").mkdir()
+    (tmp_path / "other/codeagent/__init__.py").write_text("")
+    head.add(PYTHONPATH=str(tmp_path / "other"))
+    batch.write(batch.task(0))
+    try:
+        done = batch.run(*words(head))
+    finally:
+        head.lose(in_order=True)
+    assert done.code == 2
+    assert "a node of the cluster has codeagent 0.0.1, and this machine " in done.err
+    assert batch.records == []
 
 
 def test_tasks_run_on_all_nodes_and_a_later_batch_starts_from_the_new_commit(
     batch: Batch, nodes: Nodes
 ) -> None:
-    nodes.add()
-    nodes.add()
-    slow = (calls(bash("cat a.txt >> new.txt; sleep 2")), say("done"))
+    slow = (calls(bash("cat a.txt >> new.txt; sleep 1")), say("done"))
     batch.write(*(batch.task(2 * number, *slow) for number in range(4)))
     done = batch.run(*words(nodes))
     assert done.code == 0, done.err
-    assert len(list(nodes.folder.glob("node-*/codeagent/mirrors/*.git"))) == 2
     repository = batch.product.home / "one"
+    mirror = Mirror.of(str(repository), Path("codeagent/mirrors")).folder
+    assert len(list(nodes.folder.glob(f"node-*/{mirror}"))) == 2
     (repository / "a.txt").write_text("moved\n")
     who = ("-c", "user.name=t", "-c", "user.email=t@t")
     batch.product.call_in(repository, "git", *who, "commit", "-qam", "second")
@@ -132,7 +166,6 @@ def test_tasks_run_on_all_nodes_and_a_later_batch_starts_from_the_new_commit(
 async def test_a_key_in_a_file_of_the_nodes_is_used_and_kept_nowhere_else(
     batch: Batch, nodes: Nodes, tmp_path: Path
 ) -> None:
-    nodes.add()
     secrets = tmp_path / "secrets"
     secrets.write_text(f"# keys\nOPENAI_API_KEY={KEY}\n")
     async with openai_server([Turn("done")]) as server:
@@ -148,8 +181,8 @@ async def test_a_key_in_a_file_of_the_nodes_is_used_and_kept_nowhere_else(
 
 
 def assert_is_nowhere(key: str, nodes: Nodes, folder: Path) -> None:
-    """Search the folder, the logs of the cluster and its object stores."""
-    files = [path for each in (nodes.logs, folder) for path in each.rglob("*")]
+    """Search the folder and those of the cluster, its logs and its object stores."""
+    files = [path for each in (nodes.logs, nodes.folder, folder) for path in each.rglob("*")]
     assert not [path for path in files if key.encode() in contents(path)]
     kinds = (b"raylet/raylet", b"gcs_server")
     own = [(pid, line) for pid, line in processes() if str(nodes.logs).encode() in line]
@@ -191,7 +224,6 @@ def in_memory(pid: int, what: bytes) -> bool:
 def test_an_error_about_a_file_of_keys_does_not_show_the_keys(
     text: str | None, said: str, batch: Batch, nodes: Nodes, tmp_path: Path
 ) -> None:
-    nodes.add()
     if text:
         (tmp_path / "secrets").write_text(text)
     batch.write(batch.task(0))
@@ -203,7 +235,6 @@ def test_an_error_about_a_file_of_keys_does_not_show_the_keys(
 
 @pytest.mark.docker
 def test_a_task_on_a_node_runs_in_the_image_that_it_names(batch: Batch, nodes: Nodes) -> None:
-    nodes.add()
     with small_image() as image:
         settings = {"sandbox": {"image": image}}
         batch.write(
@@ -211,29 +242,6 @@ def test_a_task_on_a_node_runs_in_the_image_that_it_names(batch: Batch, nodes: N
         )  # the default image has it
         done = batch.product.call_apart(*batch.words, "--ray", nodes.address)
     assert done.code == 0, done.err + done.out
-
-
-def test_a_node_with_another_version_is_an_error(
-    batch: Batch, nodes: Nodes, tmp_path: Path
-) -> None:
-    other = tmp_path / "other/codeagent-0.0.1.dist-info"
-    other.mkdir(parents=True)
-    (other / "METADATA").write_text("Metadata-Version: 2.1\nName: codeagent\nVersion: 0.0.1\n")
-    (tmp_path / "other/codeagent").mkdir()
-    (tmp_path / "other/codeagent/__init__.py").write_text("")
-    nodes.add(PYTHONPATH=str(tmp_path / "other"))
-    batch.write(batch.task(0))
-    done = batch.run(*words(nodes))
-    assert done.code == 2
-    assert "a node of the cluster has codeagent 0.0.1, and this machine " in done.err
-    assert batch.records == []
-
-
-def test_a_cluster_without_engines_is_an_error(batch: Batch, nodes: Nodes) -> None:
-    batch.write(batch.task(0))
-    done = batch.run(*words(nodes))
-    assert (done.code, batch.records) == (2, [])
-    assert "start nodes with ray start --resources=" in done.err
 
 
 def test_without_ray_the_error_says_what_to_install(batch: Batch, tmp_path: Path) -> None:
@@ -249,7 +257,6 @@ def test_without_ray_the_error_says_what_to_install(batch: Batch, tmp_path: Path
 def test_an_interrupted_batch_ends_in_order_and_returns_the_resources_of_its_task(
     batch: Batch, nodes: Nodes
 ) -> None:
-    nodes.add()
     stays = f"613.{os.getpid()}"
     slow = (calls(bash(f"echo again >> begun; sleep {stays}")), say("done"))
     batch.write(batch.task(0, *slow))
@@ -276,10 +283,15 @@ async def test_a_task_that_is_stopped_before_the_cluster_gets_it_does_not_begin(
         await worker.run(task, TaskFolder(Path("/nowhere")), lambda told: None)
 
 
-async def test_the_limiter_is_asked_again_if_its_actor_or_its_answer_is_lost() -> None:
+async def test_the_limiter_is_asked_again_if_its_actor_or_its_answer_is_lost(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
     from ray.exceptions import ObjectLostError, RayActorError
 
     from codeagent.extensions.batch.ray_workers import _SharedLimiter  # needs Ray
+
+    real = asyncio.sleep
+    monkeypatch.setattr(asyncio, "sleep", lambda seconds: real(0))
 
     lost = [RayActorError(), ObjectLostError("", "", "")]
 
@@ -296,7 +308,7 @@ async def test_the_limiter_is_asked_again_if_its_actor_or_its_answer_is_lost() -
     assert await _SharedLimiter(Actor()).begin("m", 1) == 5.0
 
 
-KINDS = (*("worker", "node", "limiter", "task") * 3, "driver")
+KINDS = (*("task", "worker", "node", "limiter") * 3, "driver")
 
 
 @pytest.mark.soak(row="kills of a cluster")
@@ -307,15 +319,13 @@ def test_no_task_is_lost_or_done_twice_whatever_is_killed(
     sandbox: str, batch: Batch, nodes: Nodes, tried: Callable[[int], None]
 ) -> None:
     dice = chance(f"kills of a cluster {sandbox}")
-    nodes.add()
-    nodes.add()
     (slow := nodes.folder / "slow").touch()  # tasks are slow while it exists; no container sees it
     waits = f"for _ in 1 2 3 4; do test ! -e {slow} || sleep 1; done"
     fill(batch, number := up_to(3, 200 if sandbox == "off" else 20), waits=waits)
     more = ("--ray", nodes.address, "--sandbox", sandbox)
     process = start(batch, *more, slots=4)
     killed: Counter[str] = Counter()
-    for turn, point in enumerate(points(dice, number, up_to(2, 50 if sandbox == "off" else 15))):
+    for turn, point in enumerate(points(dice, number, up_to(1, 50 if sandbox == "off" else 15))):
         if not comes_to(batch, process, point):
             break
         time.sleep(dice.uniform(0, 1.5))
