@@ -70,5 +70,5 @@ def test_a_repository_that_is_not_on_this_machine_is_named(batch: Batch) -> None
         cwd=batch.product.workspace,
         size=(200, 20),
     ) as screen:
-        screen.wait_for("is not a working copy on this machine; 1 patch left")
+        screen.wait_for("is not a repository on this machine; 1 patch left")
         assert screen.exit_code() == 0

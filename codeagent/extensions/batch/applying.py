@@ -39,7 +39,7 @@ def open_patches(
     for number, (repository, own) in enumerate(found.items()):
         patches = f"{len(own)} patch{'es' * (len(own) > 1)}"
         if not Path(repository, ".git").exists():
-            say(f"{repository} is not a working copy on this machine; {patches} left")
+            say(f"{repository} is not a repository on this machine; {patches} left")
             continue
         say(f"{repository}: {patches}")
         mirror = Mirror.of(repository, state_dir() / "mirrors")

@@ -322,7 +322,7 @@ def _told(tasks: Sequence[BatchTask], results: Results) -> int:
     again = "; --retry failed runs the others again" * (passed < len(records))
     say(f"{passed} of {len(tasks)} passed{again}")
     if left:
-        say(f"{counted(left, 'task')} left; start the batch again to do them")
+        say(f"{counted(left, 'task')} left; start the batch again to run them")
     say(f"{results.where}/index.html")
     if any(record.passed and record.changed[0] for record in records):
         say(f"codeagent batch apply {shlex.quote(results.where)}")

@@ -408,7 +408,7 @@ class _Reader:
             session.do(Stop(fault))
             await session.agent.settled()
             return fault
-        return "the session ended before the check"
+        return "the session ended before the check did"
 
 
 def _is_used(folder: Path) -> bool:

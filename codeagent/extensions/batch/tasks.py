@@ -227,4 +227,4 @@ def _fault(error: ValueError | ConfigError) -> str:
     if not error.unknown:
         return f"{where}: {error}" if where else str(error)
     known = [each.name for each in fields(BatchTask)]
-    return f"there is no key {where}{nearest_or_all(str(error.path[-1]), known)}"
+    return f"{where}: no such key{nearest_or_all(str(error.path[-1]), known)}"
