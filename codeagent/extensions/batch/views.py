@@ -46,8 +46,8 @@ def picture(progress: BatchProgress, most: int) -> Group:
     for _, row in rows[:most]:
         cost = f"${row['cost']:.4f}" if row.get("cost") else ""
         turn = f"turn {row['turn']}" if "turn" in row else ""
-        state = one_line(str(row["state"]), 60)
-        table.add_row(row["title"], state, turn, duration(now - row["since"]), cost)
+        title, state = (one_line(row[name], 60) for name in ("title", "state"))
+        table.add_row(title, state, turn, duration(now - row["since"]), cost)
     if len(rows) > most:
         table.add_row(f"and {len(rows) - most} more")
     return Group(table, Text(_summary(progress, now - progress.began), style="bold"))
