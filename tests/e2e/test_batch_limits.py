@@ -129,7 +129,7 @@ async def work(product: Product, lane: str, server: FakeProvider, slots: int, nu
     assert [record["state"] for record in batch.records] == ["done"] * number
 
 
-@pytest.mark.parametrize("lane", part([*LANES], 2))
+@pytest.mark.parametrize("lane", part([*LANES], 1))
 async def test_a_limit_that_the_server_tells_is_never_exceeded(lane: str, product: Product) -> None:
     make_server, _, _, header = LANES[lane]
     slots, number = up_to(2, 8), up_to(4, 40)
@@ -143,7 +143,7 @@ async def test_a_limit_that_the_server_tells_is_never_exceeded(lane: str, produc
 CASES = [(lane, says_when) for says_when in (True, False) for lane in LANES]
 
 
-@pytest.mark.parametrize(("lane", "says_when"), part(CASES, 3))
+@pytest.mark.parametrize(("lane", "says_when"), part(CASES, 2))
 async def test_a_refusal_slows_all_tasks_once_and_each_of_them_ends(
     lane: str, says_when: bool, product: Product
 ) -> None:

@@ -150,7 +150,7 @@ def test_tasks_run_on_all_nodes_and_a_later_batch_starts_from_the_new_commit(
     batch: Batch, nodes: Nodes
 ) -> None:
     slow = (calls(bash("cat a.txt >> new.txt; sleep 1")), say("done"))
-    batch.write(*(batch.task(2 * number, *slow) for number in range(4)))
+    batch.write(*(batch.task(2 * number, *slow) for number in range(3)))  # two fit on a node
     done = batch.run(*words(nodes))
     assert done.code == 0, done.err
     repository = batch.product.home / "one"
@@ -159,8 +159,8 @@ def test_tasks_run_on_all_nodes_and_a_later_batch_starts_from_the_new_commit(
     (repository / "a.txt").write_text("moved\n")
     who = ("-c", "user.name=t", "-c", "user.email=t@t")
     batch.product.call_in(repository, "git", *who, "commit", "-qam", "second")
-    assert batch.run(*words(nodes, "--retry", "all")).code == 0
-    assert ["+moved" in batch.patch(record) for record in batch.records[4:]] == [True] * 4
+    assert batch.run(*words(nodes, "--retry", "all", "--only", "task 0")).code == 0
+    assert ["+moved" in batch.patch(record) for record in batch.records[3:]] == [True]
 
 
 async def test_a_key_in_a_file_of_the_nodes_is_used_and_kept_nowhere_else(

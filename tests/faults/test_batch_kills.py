@@ -20,7 +20,7 @@ from codeagent.sandbox.engine import Engine
 from codeagent.sandbox.engine_socket import engine_socket
 from tests.e2e.product import Product, bash, calls, of, say
 from tests.e2e.test_batch import Batch, workers
-from tests.effort import chance, up_to
+from tests.effort import chance, part, up_to
 from tests.faults.test_sandbox_lost import SOCKET, Door
 from tests.warm import WarmProcess
 
@@ -186,7 +186,7 @@ def test_a_batch_whose_processes_are_killed_does_each_task_once(
 
 @pytest.mark.docker
 @pytest.mark.soak(row="kills of batches")
-@pytest.mark.parametrize("kill", [kill_driver, kill_workers])
+@pytest.mark.parametrize("kill", part([kill_driver, kill_workers], 1))
 def test_no_container_is_left_of_a_batch_whose_processes_are_killed(
     batch: Batch, kill: Kill, tried: Callable[[int], None]
 ) -> None:
