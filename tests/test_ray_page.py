@@ -1,4 +1,4 @@
-"""The page about Ray is true: its manifest is one that KubeRay takes, its commands are Ray's."""
+"""The page about Ray is true: KubeRay accepts its manifest, and Ray has its commands."""
 
 import json
 import re
@@ -119,7 +119,7 @@ def test_the_schema_refuses_what_kuberay_does_not_know() -> None:
     assert len(list(Draft202012Validator(RAY_CLUSTER).iter_errors(wrong))) == 3
 
 
-def test_what_the_schema_cannot_say_holds_too() -> None:
+def test_the_manifest_has_what_the_schema_cannot_require() -> None:
     spec = manifest()["spec"]
     [group] = spec["workerGroupSpecs"]
     project = tomllib.loads((ROOT / "pyproject.toml").read_text())["project"]

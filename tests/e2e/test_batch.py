@@ -1,4 +1,4 @@
-"""Batches through the real command line: what is done, what is done again, and what is left."""
+"""Batches through the real command line: what is done, what is done again, and what is left behind."""
 
 import json
 import os
@@ -21,7 +21,7 @@ def batch(product: Product) -> "Batch":
 
 
 class Batch:
-    """Two repositories, and the results of what is done in them."""
+    """Two repositories, tasks over them, and a results folder."""
 
     def __init__(self, product: Product) -> None:
         self.product = product
@@ -49,7 +49,9 @@ class Batch:
         return ("batch", "run", tasks, "--results", str(self.results))
 
     def run(self, *words: str, sandbox: str = "off") -> Done:
-        return self.product.call_apart(*self.words, "--sandbox", sandbox, *words)
+        """Run the batch to its end; each further slot would start a process."""
+        own = ("--sandbox", sandbox, "--slots", "1")
+        return self.product.call_apart(*self.words, *own, *words)
 
     @property
     def records(self) -> list[Event]:
@@ -66,6 +68,10 @@ class Batch:
         log = self.results / "state/sessions" / record["session"] / "events.jsonl"
         return [json.loads(line) for line in log.read_text().splitlines()]
 
+    def go(self) -> None:
+        """Let the tasks end that have the turns SLOW."""
+        (self.product.home / "go").touch()
+
     def until(self, holds: Callable[[], bool]) -> None:
         deadline = time.monotonic() + 60
         while not holds():
@@ -77,13 +83,13 @@ def states(batch: Batch) -> dict[str, str]:
     return {each["title"]: each["state"] for each in batch.records}
 
 
-def test_each_task_has_a_copy_a_container_and_a_verdict_of_its_own(batch: Batch) -> None:
+def test_each_task_has_its_own_working_copy_container_and_verdict(batch: Batch) -> None:
     batch.write(
         batch.task(0, check="grep -q more a.txt"),
         batch.task(1, check="false"),
         batch.task(2, keep=["*.log"], check="echo kept > run.log"),
     )
-    done = batch.run(sandbox="docker")
+    done = batch.run("--slots", "3", sandbox="docker")
     assert done.code == 1, done.err
     assert states(batch) == {"task 0": "passed", "task 1": "failed", "task 2": "passed"}
     assert all("+more" in batch.patch(record) for record in batch.records)
@@ -98,7 +104,7 @@ def test_each_task_has_a_copy_a_container_and_a_verdict_of_its_own(batch: Batch)
     assert (batch.results / "index.html").exists()
 
 
-def test_what_is_done_is_not_done_again_unless_it_is_asked_for(batch: Batch) -> None:
+def test_what_is_done_is_not_done_again_unless_you_ask_for_it(batch: Batch) -> None:
     batch.write(batch.task(0, check="true"), batch.task(1, check="false"))
     assert batch.run().code == 1
     assert batch.run().code == 1
@@ -107,7 +113,7 @@ def test_what_is_done_is_not_done_again_unless_it_is_asked_for(batch: Batch) -> 
     assert [(each["title"], each["attempt"]) for each in batch.records][2:] == [("task 1", 2)]
 
 
-def test_what_nobody_was_there_to_allow_is_named_with_its_rule(batch: Batch) -> None:
+def test_the_summary_names_the_rule_for_a_call_that_nobody_approved(batch: Batch) -> None:
     batch.write(batch.task(0, rules={}))
     batch.run()
     [record] = batch.records
@@ -115,7 +121,9 @@ def test_what_nobody_was_there_to_allow_is_named_with_its_rule(batch: Batch) -> 
     assert record["denied"][0] in (batch.results / "summary.md").read_text()
 
 
-def test_a_repository_that_cannot_be_copied_is_told_and_the_others_are_done(batch: Batch) -> None:
+def test_a_repository_that_cannot_be_copied_is_reported_and_the_other_tasks_are_done(
+    batch: Batch,
+) -> None:
     batch.write(batch.task(0), {**batch.task(1), "repository": "/nowhere/at/all"})
     assert batch.run().code == 1
     assert states(batch) == {"task 0": "done", "task 1": "failed"}
@@ -124,14 +132,20 @@ def test_a_repository_that_cannot_be_copied_is_told_and_the_others_are_done(batc
 
 
 def test_a_check_that_hangs_is_stopped(batch: Batch) -> None:
-    batch.write(batch.task(0, check="sleep 611.5", check_seconds=0.5))
+    hangs = f"sleep 611.{os.getpid()}"
+    batch.write(batch.task(0, check=hangs, check_seconds=0.5))
     assert batch.run().code == 1
     assert states(batch) == {"task 0": "failed"}
     assert "the check took longer than" in batch.records[0]["error"]
-    assert not any(b"611.5" in line for line in running())
+    batch.until(lambda: not any(hangs.split()[1].encode() in line for line in running()))
 
 
-SLOW = (calls(bash("echo again >> begun")), calls(bash("sleep 3")), say("done"))
+SLOW = (
+    calls(bash("echo again >> begun")),
+    calls(bash("until [ -e ../../../go ]; do sleep 0.05; done")),
+    say("done"),
+)
+"""Writes the file `begun` in its working copy, and ends only after `Batch.go`."""
 
 
 def begun(batch: Batch) -> Callable[[], bool]:
@@ -143,38 +157,41 @@ def workers(batch: int) -> list[int]:
     return [int(each) for each in children if b"work" in Path(f"/proc/{each}/cmdline").read_bytes()]
 
 
-def test_an_interrupted_batch_ends_in_order_and_the_next_goes_on_with_it(batch: Batch) -> None:
+def test_an_interrupted_batch_ends_in_order_and_the_next_continues_it(batch: Batch) -> None:
     batch.write(batch.task(0, *SLOW))
     process = batch.product.start(*batch.words, "--sandbox", "off")
     batch.until(begun(batch))
     os.kill(process.pid, signal.SIGINT)
     process.communicate(timeout=60)
     assert batch.records == []
+    batch.go()
     assert batch.run().code == 0
     [record] = batch.records
-    assert batch.patch(record).count("+again") == 2, "it goes on in the same copy"
+    assert batch.patch(record).count("+again") == 2, "it continues in the same working copy"
     assert len(of(batch.log(record), "run.started")) == 2
 
 
 @pytest.mark.parametrize("whose", ["batch", "worker"])
-def test_a_killed_process_loses_no_task_and_does_none_twice(whose: str, batch: Batch) -> None:
+def test_a_kill_loses_no_task_and_does_none_twice(whose: str, batch: Batch) -> None:
     batch.write(batch.task(0, *SLOW))
     process = batch.product.start(*batch.words, "--sandbox", "off")
     batch.until(begun(batch))
     if whose == "worker":
         [worker] = workers(process.pid)
         os.kill(worker, signal.SIGKILL)
+        batch.go()
         process.communicate(timeout=60)
     else:
         os.kill(process.pid, signal.SIGKILL)
         process.communicate(timeout=60)
+        batch.go()
         assert batch.run().code == 0
     [record] = batch.records
     assert (record["state"], batch.patch(record).count("+again")) == ("done", 2)
     assert not list(batch.results.glob("*/copy"))
 
 
-def test_a_budget_over_the_whole_needs_one_for_each(batch: Batch) -> None:
+def test_a_budget_for_all_tasks_needs_one_for_each(batch: Batch) -> None:
     for limits, words in (({}, ()), ({"budget": None}, ("--task-budget", "1"))):
         batch.write(batch.task(0, limits=limits))
         done = batch.run("--budget", "5", *words)
@@ -208,7 +225,7 @@ def test_a_plan_shows_what_would_run(batch: Batch) -> None:
     assert batch.records == []
 
 
-def test_a_budget_for_each_task_makes_no_other_task_of_it(batch: Batch) -> None:
+def test_a_budget_for_each_task_does_not_change_which_task_it_is(batch: Batch) -> None:
     batch.write(batch.task(0), batch.task(1, limits={"budget": 0.2}))
     for _ in range(2):
         assert batch.run("--budget", "5", "--task-budget", "0.1").code == 0

@@ -1,5 +1,5 @@
-"""The patches of a batch in the hunk review: what is taken lands, what is left does not, and /undo
-takes it back."""
+"""The patches of a batch in the hunk review: what you take lands, what you deny does not, and /undo
+takes the last one back."""
 
 import sys
 from pathlib import Path
@@ -12,7 +12,8 @@ __all__ = ["batch"]
 
 
 def changing(batch: Batch, *commands: str) -> Path:
-    """Run a batch whose tasks change a file of forty lines so; return the file."""
+    """Run a batch in which each task runs one of these commands on a file of forty lines; return the
+    file."""
     folder = batch.product.home / "one"
     (file := folder / "a.txt").write_text("".join(f"line {number}.\n" for number in range(40)))
     who = ("-c", "user.name=t", "-c", "user.email=t@t")
@@ -69,5 +70,5 @@ def test_a_repository_that_is_not_on_this_machine_is_named(batch: Batch) -> None
         cwd=batch.product.workspace,
         size=(200, 20),
     ) as screen:
-        screen.wait_for("is not a working copy on this machine; 1 patch left")
+        screen.wait_for("is not a repository on this machine; 1 patch left")
         assert screen.exit_code() == 0

@@ -1,4 +1,4 @@
-"""The page about evaluations: its commands are run as they are written, with scripted models."""
+"""The page about evaluations: its commands are run as written, with scripted models."""
 
 import json
 import re
@@ -9,12 +9,13 @@ from pathlib import Path
 import pytest
 
 from tests.e2e.product import Product, bash, calls, say
+from tests.effort import up_to
 
 PAGE = Path(__file__).parents[2] / "docs/how-to/evaluate.md"
 
 
 def instances(product: Product, number: int) -> None:
-    """The clones of two repositories, and so many instances of SWE-bench over them."""
+    """Make the clones of two repositories, and so many instances of SWE-bench over them."""
     lines = []
     for name in ("one", "two"):
         (folder := product.workspace / f"clones/owner__{name}").mkdir(parents=True)
@@ -32,7 +33,7 @@ def instances(product: Product, number: int) -> None:
 
 
 def commands(product: Product) -> list[str]:
-    """What the page says, with models that need no key and a check that needs no package."""
+    """The commands of the page, with models that need no key and a check that needs no package."""
     _, text = PAGE.read_text().split("## Sixty tasks overnight\n")
     [block] = re.findall(r"```sh\n(.*?)```", text, re.DOTALL)
     solves = product.script(calls(bash("echo more >> a.txt")), say("solved"))
@@ -49,9 +50,9 @@ def commands(product: Product) -> list[str]:
     return [line.replace("codeagent", program, 1) for line in block.splitlines()]
 
 
-@pytest.mark.parametrize("number", [4, pytest.param(60, marks=pytest.mark.soak(tried=60))])
-def test_the_commands_of_the_page_evaluate_two_models(number: int, product: Product) -> None:
-    instances(product, number)
+@pytest.mark.soak(tried=up_to(4, 60))
+def test_the_commands_of_the_page_evaluate_two_models(product: Product) -> None:
+    instances(product, number := up_to(4, 60))
     said = {}
     environment = product.environment | {"PYTHONPATH": str(PAGE.parents[2])}
     for line in commands(product):

@@ -1,4 +1,4 @@
-"""Batches in bad company: other batches, a full disk, a hostile repository, and an impatient user."""
+"""Batches under bad conditions: other batches, a full disk, a hostile repository, an impatient user."""
 
 import asyncio
 import os
@@ -36,6 +36,7 @@ def test_two_batches_share_their_mirrors_and_not_their_results(batch: Batch) -> 
     refused = batch.run()
     assert refused.code == 2
     assert f"another batch is writing to {batch.results}" in refused.err
+    batch.go()
     for process in both:
         process.communicate(timeout=100)
         assert process.returncode == 0
@@ -45,7 +46,7 @@ def test_two_batches_share_their_mirrors_and_not_their_results(batch: Batch) -> 
 
 
 @pytest.mark.root
-def test_a_full_disk_loses_no_task_and_the_next_start_finishes(batch: Batch) -> None:
+def test_a_full_disk_loses_no_task_and_the_next_start_finishes_them(batch: Batch) -> None:
     batch.write(*(batch.task(number, check="grep -q more a.txt") for number in range(4)))
     batch.results.mkdir()
     size = ("-o", "size=6m")
@@ -74,8 +75,9 @@ def test_a_full_disk_loses_no_task_and_the_next_start_finishes(batch: Batch) -> 
         subprocess.run(["umount", str(batch.results)], check=True)
 
 
-def test_ctrl_c_twice_ends_at_once_and_the_next_start_goes_on(batch: Batch) -> None:
-    stubborn = bash("trap '' INT TERM HUP; echo again >> begun; sleep 612.5")
+def test_ctrl_c_twice_ends_at_once_and_the_next_start_continues(batch: Batch) -> None:
+    stays = f"612.{os.getpid()}"
+    stubborn = bash(f"trap '' INT TERM HUP; echo again >> begun; sleep {stays}")
     model = batch.product.script(calls(stubborn), say("done"))
     batch.write(batch.task(0) | {"model": model})
     process = batch.product.start(*batch.words, "--sandbox", "off")
@@ -84,7 +86,7 @@ def test_ctrl_c_twice_ends_at_once_and_the_next_start_goes_on(batch: Batch) -> N
     os.kill(process.pid, signal.SIGINT)
     process.communicate(timeout=30)
     assert batch.records == []
-    batch.until(lambda: not any(b"612.5" in line for line in running()))
+    batch.until(lambda: not any(stays.encode() in line for line in running()))
     Path(model.removeprefix("script:")).write_text('[{"text": "done"}]')
     assert batch.run().code == 0
     [record] = batch.records
@@ -112,7 +114,7 @@ async def test_ctrl_c_ends_a_batch_that_is_still_copying_repositories(batch: Bat
 
 
 def make_hostile(repository: Path, ran: Path) -> None:
-    """Give a repository everything through which it might run something or widen what is allowed."""
+    """Give a repository everything that might run a command or widen what is allowed."""
     files = {
         ".codeagent/tools/evil.py": f"from pathlib import Path\nPath({str(ran)!r}).touch()\n"
         'def evil() -> str:\n    """Do evil."""\n    return "evil"\n',
@@ -178,7 +180,9 @@ def test_a_repository_that_would_widen_what_is_allowed_is_refused(batch: Batch) 
     assert "may only tighten" in record["error"]
 
 
-def test_a_link_in_the_copy_leads_nothing_of_the_users_into_the_results(batch: Batch) -> None:
+def test_a_link_in_the_working_copy_brings_no_file_of_the_user_into_the_results(
+    batch: Batch,
+) -> None:
     (batch.product.home / "private").mkdir()
     (batch.product.home / "private/key.txt").write_text("a secret of the user")
     script = f"ln -s {batch.product.home}/private reports; ln -s ../../../private/key.txt key.txt"
@@ -201,12 +205,15 @@ def test_a_link_in_the_copy_leads_nothing_of_the_users_into_the_results(batch: B
 
 def test_a_task_with_a_retry_that_was_cut_off_continues_without_another_retry(batch: Batch) -> None:
     batch.write(batch.task(0, *SLOW, check="test -e allowed || ! touch allowed"))
+    batch.go()
     assert batch.run().code == 1
+    (batch.product.home / "go").unlink()
     [first] = batch.records
     process = batch.product.start(*batch.words, "--sandbox", "off", "--retry", "failed")
     batch.until(begun(batch))
     process.kill()
     process.communicate(timeout=60)
+    batch.go()
     batch.run()
     [_, second] = batch.records
     assert (second["attempt"], second["session"] != first["session"]) == (2, True)
@@ -218,7 +225,7 @@ class _Private(SimpleHTTPRequestHandler):
     """Serves repositories to those who know the password."""
 
     seen: ClassVar[set[bytes]] = set()
-    """The arguments of programs that had the password while git was here."""
+    """The command lines that contained the password while git sent a request."""
 
     def do_GET(self) -> None:
         self.seen.update(line for line in running() if quote(PASSWORD, safe="").encode() in line)
@@ -250,9 +257,7 @@ def private(batch: Batch) -> Iterator[str]:
         server.shutdown()
 
 
-def test_a_password_in_an_address_is_used_and_written_down_nowhere(
-    batch: Batch, private: str
-) -> None:
+def test_a_password_in_an_address_is_used_and_written_nowhere(batch: Batch, private: str) -> None:
     def write(password: str) -> None:
         addresses = {name: f"http://someone:{quote(password, safe='')}@{name}" for name in names}
         batch.write(*(batch.task(0) | {"repository": each} for each in addresses.values()))
@@ -292,7 +297,7 @@ except Exception as e: print('answered', e)"
 
 @pytest.mark.docker
 @pytest.mark.soak(row="networks of batches")
-def test_many_tasks_want_the_network_and_each_gets_a_way_out_of_its_own(
+def test_each_of_many_tasks_that_use_the_network_gets_its_own_way_out(
     batch: Batch, tried: Callable[[int], None]
 ) -> None:
     number = up_to(3, 20)

@@ -1,5 +1,4 @@
-"""Batches on a Ray cluster, whose nodes are on this machine: what is done there, and what a loss
-leaves."""
+"""Batches on a Ray cluster whose nodes are on this machine: the tasks are done, whatever is lost."""
 
 import asyncio
 import os
@@ -15,6 +14,7 @@ from typing import Any
 
 import pytest
 
+from codeagent.extensions.batch.copies import Mirror
 from codeagent.extensions.batch.processes import WorkerDied
 from codeagent.extensions.batch.results import TaskFolder
 from codeagent.extensions.batch.tasks import BatchTask
@@ -34,8 +34,7 @@ KEY = "sk-that-only-the-nodes-know"
 
 
 class Nodes:
-    """A cluster without an engine on its head, on which no task runs, and the folder of its
-    nodes."""
+    """A cluster whose head has no engine and runs no task, and the folder of its nodes."""
 
     def __init__(self, folder: Path) -> None:
         self.folder = folder
@@ -70,7 +69,7 @@ class Nodes:
         self._cluster.remove_node(self._added.pop(), allow_graceful=in_order)
 
     def taken(self) -> dict[str, float]:
-        """What tasks at work have of the resources of the nodes."""
+        """The resources of the nodes that running tasks have reserved."""
         ray.init(self.address, ignore_reinit_error=True, log_to_driver=False, logging_level="ERROR")
         free = ray.available_resources()
         taken = {name: most - free.get(name, 0) for name, most in ray.cluster_resources().items()}
@@ -91,9 +90,19 @@ def batch(product: Product) -> Batch:
     return Batch(product)
 
 
-@pytest.fixture
-def nodes(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Nodes]:
-    yield from nodes_in(tmp_path, monkeypatch)
+@pytest.fixture(scope="module")
+def head(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Nodes]:
+    """A cluster without a node for tasks: all tests share it, as it is slow to start."""
+    with pytest.MonkeyPatch.context() as patch:
+        yield from nodes_in(tmp_path_factory.mktemp("cluster"), patch)
+
+
+@pytest.fixture(scope="module")
+def nodes(head: Nodes) -> Nodes:
+    """The same cluster with two nodes."""
+    head.add()
+    head.add()
+    return head
 
 
 def nodes_in(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Nodes]:
@@ -110,31 +119,53 @@ def nodes_in(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Nodes]
 
 
 def words(nodes: Nodes, *more: str) -> tuple[str, ...]:
-    return ("--ray", nodes.address, "--sandbox", "off", *more)
+    return ("--ray", nodes.address, "--sandbox", "off", "--slots", "4", *more)
 
 
-def test_tasks_are_done_on_all_nodes_at_the_commit_where_a_branch_is_then(
+def test_a_cluster_without_engines_is_an_error(batch: Batch, head: Nodes) -> None:
+    batch.write(batch.task(0))
+    done = batch.product.call_apart(*batch.words, "--ray", head.address, "--sandbox", "off")
+    assert (done.code, batch.records) == (2, [])
+    assert "start nodes with ray start --resources=" in done.err
+
+
+def test_a_node_with_another_version_is_an_error(batch: Batch, head: Nodes, tmp_path: Path) -> None:
+    other = tmp_path / "other/codeagent-0.0.1.dist-info"
+    other.mkdir(parents=True)
+    (other / "METADATA").write_text("Metadata-Version: 2.1\nName: codeagent\nVersion: 0.0.1\n")
+    (tmp_path / "other/codeagent").mkdir()
+    (tmp_path / "other/codeagent/__init__.py").write_text("")
+    head.add(PYTHONPATH=str(tmp_path / "other"))
+    batch.write(batch.task(0))
+    try:
+        done = batch.run(*words(head))
+    finally:
+        head.lose(in_order=True)
+    assert done.code == 2
+    assert "a node of the cluster has codeagent 0.0.1, and this machine " in done.err
+    assert batch.records == []
+
+
+def test_tasks_run_on_all_nodes_and_a_later_batch_starts_from_the_new_commit(
     batch: Batch, nodes: Nodes
 ) -> None:
-    nodes.add()
-    nodes.add()
-    slow = (calls(bash("cat a.txt >> new.txt; sleep 2")), say("done"))
-    batch.write(*(batch.task(2 * number, *slow) for number in range(4)))
+    slow = (calls(bash("cat a.txt >> new.txt; sleep 1")), say("done"))
+    batch.write(*(batch.task(2 * number, *slow) for number in range(3)))  # two fit on a node
     done = batch.run(*words(nodes))
     assert done.code == 0, done.err
-    assert len(list(nodes.folder.glob("node-*/codeagent/mirrors/*.git"))) == 2
     repository = batch.product.home / "one"
+    mirror = Mirror.of(str(repository), Path("codeagent/mirrors")).folder
+    assert len(list(nodes.folder.glob(f"node-*/{mirror}"))) == 2
     (repository / "a.txt").write_text("moved\n")
     who = ("-c", "user.name=t", "-c", "user.email=t@t")
     batch.product.call_in(repository, "git", *who, "commit", "-qam", "second")
-    assert batch.run(*words(nodes, "--retry", "all")).code == 0
-    assert ["+moved" in batch.patch(record) for record in batch.records[4:]] == [True] * 4
+    assert batch.run(*words(nodes, "--retry", "all", "--only", "task 0")).code == 0
+    assert ["+moved" in batch.patch(record) for record in batch.records[3:]] == [True]
 
 
-async def test_a_key_in_a_file_of_the_nodes_is_used_and_is_nowhere_else(
+async def test_a_key_in_a_file_of_the_nodes_is_used_and_kept_nowhere_else(
     batch: Batch, nodes: Nodes, tmp_path: Path
 ) -> None:
-    nodes.add()
     secrets = tmp_path / "secrets"
     secrets.write_text(f"# keys\nOPENAI_API_KEY={KEY}\n")
     async with openai_server([Turn("done")]) as server:
@@ -150,8 +181,8 @@ async def test_a_key_in_a_file_of_the_nodes_is_used_and_is_nowhere_else(
 
 
 def assert_is_nowhere(key: str, nodes: Nodes, folder: Path) -> None:
-    """Look into the files there, the logs of the cluster and its object stores."""
-    files = [path for each in (nodes.logs, folder) for path in each.rglob("*")]
+    """Search the folder and those of the cluster, its logs and its object stores."""
+    files = [path for each in (nodes.logs, nodes.folder, folder) for path in each.rglob("*")]
     assert not [path for path in files if key.encode() in contents(path)]
     kinds = (b"raylet/raylet", b"gcs_server")
     own = [(pid, line) for pid, line in processes() if str(nodes.logs).encode() in line]
@@ -161,7 +192,7 @@ def assert_is_nowhere(key: str, nodes: Nodes, folder: Path) -> None:
 
 
 def contents(path: Path) -> bytes:
-    """What a file has; the cluster may remove it meanwhile."""
+    """The content of a file; empty if the cluster has removed it."""
     with suppress(OSError):
         return path.read_bytes() if path.is_file() else b""
     return b""
@@ -174,7 +205,8 @@ def processes() -> Iterator[tuple[int, bytes]]:
 
 
 def in_memory(pid: int, what: bytes) -> bool:
-    """Whether a process, and what it shares with others, such as an object store, has it."""
+    """Whether the memory of a process contains it, including what it shares, such as an object
+    store."""
     with Path(f"/proc/{pid}/mem").open("rb", buffering=0) as memory:
         for line in Path(f"/proc/{pid}/maps").read_text().splitlines():
             start, end = (int(each, 16) for each in line.split()[0].split("-"))
@@ -189,10 +221,9 @@ def in_memory(pid: int, what: bytes) -> bool:
 @pytest.mark.parametrize(
     ("text", "said"), [("KEY sk-1", "secrets:1: write NAME=value"), (None, "cannot be read")]
 )
-def test_a_file_with_keys_that_is_wrong_is_an_error_without_them(
+def test_an_error_about_a_file_of_keys_does_not_show_the_keys(
     text: str | None, said: str, batch: Batch, nodes: Nodes, tmp_path: Path
 ) -> None:
-    nodes.add()
     if text:
         (tmp_path / "secrets").write_text(text)
     batch.write(batch.task(0))
@@ -203,38 +234,14 @@ def test_a_file_with_keys_that_is_wrong_is_an_error_without_them(
 
 
 @pytest.mark.docker
-def test_a_task_on_a_node_runs_in_the_image_of_that_node_that_it_names(
-    batch: Batch, nodes: Nodes
-) -> None:
-    nodes.add()
+def test_a_task_on_a_node_runs_in_the_image_that_it_names(batch: Batch, nodes: Nodes) -> None:
     with small_image() as image:
         settings = {"sandbox": {"image": image}}
-        batch.write(batch.task(0, settings=settings, check="! ls /usr/bin/env"))  # others have it
+        batch.write(
+            batch.task(0, settings=settings, check="! ls /usr/bin/env")
+        )  # the default image has it
         done = batch.product.call_apart(*batch.words, "--ray", nodes.address)
     assert done.code == 0, done.err + done.out
-
-
-def test_a_node_with_another_version_is_an_error(
-    batch: Batch, nodes: Nodes, tmp_path: Path
-) -> None:
-    other = tmp_path / "other/codeagent-0.0.1.dist-info"
-    other.mkdir(parents=True)
-    (other / "METADATA").write_text("Metadata-Version: 2.1\nName: codeagent\nVersion: 0.0.1\n")
-    (tmp_path / "other/codeagent").mkdir()
-    (tmp_path / "other/codeagent/__init__.py").write_text("")
-    nodes.add(PYTHONPATH=str(tmp_path / "other"))
-    batch.write(batch.task(0))
-    done = batch.run(*words(nodes))
-    assert done.code == 2
-    assert "a node of the cluster has codeagent 0.0.1, and this machine " in done.err
-    assert batch.records == []
-
-
-def test_a_cluster_without_engines_is_an_error(batch: Batch, nodes: Nodes) -> None:
-    batch.write(batch.task(0))
-    done = batch.run(*words(nodes))
-    assert (done.code, batch.records) == (2, [])
-    assert "start nodes with ray start --resources=" in done.err
 
 
 def test_without_ray_the_error_says_what_to_install(batch: Batch, tmp_path: Path) -> None:
@@ -247,11 +254,11 @@ def test_without_ray_the_error_says_what_to_install(batch: Batch, tmp_path: Path
     assert "pip install 'codeagent[ray]'" in done.stderr
 
 
-def test_an_interrupted_batch_ends_in_order_and_gives_back_what_its_task_took_of_the_node(
+def test_an_interrupted_batch_ends_in_order_and_returns_the_resources_of_its_task(
     batch: Batch, nodes: Nodes
 ) -> None:
-    nodes.add()
-    slow = (calls(bash("echo again >> begun; sleep 611.7")), say("done"))
+    stays = f"613.{os.getpid()}"
+    slow = (calls(bash(f"echo again >> begun; sleep {stays}")), say("done"))
     batch.write(batch.task(0, *slow))
     process = batch.product.start(*batch.words, *words(nodes))
     batch.until(lambda: any(batch.results.glob("*/copy/begun")))
@@ -260,13 +267,13 @@ def test_an_interrupted_batch_ends_in_order_and_gives_back_what_its_task_took_of
     os.kill(process.pid, signal.SIGINT)
     process.communicate(timeout=60)
     assert batch.records == []
-    batch.until(lambda: not any(b"611.7" in line for line in running()))
+    batch.until(lambda: not any(stays.encode() in line for line in running()))
     [log] = batch.results.glob("state/sessions/*/events.jsonl")
     assert '"run.finished"' in log.read_text()
     batch.until(lambda: nodes.taken() == {})
 
 
-async def test_a_task_that_is_stopped_before_it_is_handed_to_the_cluster_does_not_begin() -> None:
+async def test_a_task_that_is_stopped_before_the_cluster_gets_it_does_not_begin() -> None:
     from codeagent.extensions.batch.ray_workers import RayWorker  # needs Ray
 
     worker = RayWorker(lambda task, folder: pytest.fail("it began"))
@@ -298,10 +305,15 @@ async def test_a_batch_that_ends_early_stops_its_tasks_on_the_cluster_and_can_ki
         await work
 
 
-async def test_a_request_is_asked_again_whatever_is_lost_of_the_limiter() -> None:
+async def test_the_limiter_is_asked_again_if_its_actor_or_its_answer_is_lost(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
     from ray.exceptions import ObjectLostError, RayActorError
 
     from codeagent.extensions.batch.ray_workers import _SharedLimiter  # needs Ray
+
+    real = asyncio.sleep
+    monkeypatch.setattr(asyncio, "sleep", lambda seconds: real(0))
 
     lost = [RayActorError(), ObjectLostError("", "", "")]
 
@@ -318,26 +330,24 @@ async def test_a_request_is_asked_again_whatever_is_lost_of_the_limiter() -> Non
     assert await _SharedLimiter(Actor()).begin("m", 1) == 5.0
 
 
-KINDS = (*("worker", "node", "limiter", "task") * 3, "driver")
+KINDS = (*("task", "worker", "node", "limiter") * 3, "driver")
 
 
 @pytest.mark.soak(row="kills of a cluster")
 @pytest.mark.parametrize(
     "sandbox", part(["off", pytest.param("docker", marks=pytest.mark.docker)], 1)
 )
-def test_nothing_that_is_killed_loses_a_task_or_has_one_done_twice(
+def test_no_task_is_lost_or_done_twice_whatever_is_killed(
     sandbox: str, batch: Batch, nodes: Nodes, tried: Callable[[int], None]
 ) -> None:
     dice = chance(f"kills of a cluster {sandbox}")
-    nodes.add()
-    nodes.add()
-    (slow := nodes.folder / "slow").touch()  # until all has been killed; no container sees it
+    (slow := nodes.folder / "slow").touch()  # tasks are slow while it exists; no container sees it
     waits = f"for _ in 1 2 3 4; do test ! -e {slow} || sleep 1; done"
     fill(batch, number := up_to(3, 200 if sandbox == "off" else 20), waits=waits)
     more = ("--ray", nodes.address, "--sandbox", sandbox)
     process = start(batch, *more, slots=4)
     killed: Counter[str] = Counter()
-    for turn, point in enumerate(points(dice, number, up_to(2, 50 if sandbox == "off" else 15))):
+    for turn, point in enumerate(points(dice, number, up_to(1, 50 if sandbox == "off" else 15))):
         if not comes_to(batch, process, point):
             break
         time.sleep(dice.uniform(0, 1.5))
@@ -373,7 +383,7 @@ def of_folder(name: bytes, folder: str) -> Iterator[int]:
 
 
 def kill_one(dice: random.Random, name: bytes, folder: str) -> bool:
-    """Kill one of these as soon as there is one; False if there is none for long."""
+    """Kill one of these as soon as there is one; False if there is none within a minute."""
     deadline = time.monotonic() + 60
     while time.monotonic() < deadline:
         with suppress(ProcessLookupError):

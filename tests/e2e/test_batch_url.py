@@ -22,7 +22,7 @@ KEYS = {"AWS_ACCESS_KEY_ID": ID, "AWS_SECRET_ACCESS_KEY": SECRET}
 
 
 class Bucket:
-    """A server of buckets on this machine that wants the key, and the results in one of them."""
+    """An S3 server on this machine that requires a key, and a bucket with the results."""
 
     def __init__(self) -> None:
         from werkzeug.serving import make_server
@@ -61,7 +61,7 @@ class Bucket:
 
     @property
     def records(self) -> list[Event]:
-        """What has ended, whether a driver knows it or not."""
+        """The records of the tasks that have ended, whether a driver has read them or not."""
         found = [self.text(name) for name in self.files if name.startswith("records/")]
         return [json.loads(text) for text in found if text]
 

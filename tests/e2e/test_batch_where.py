@@ -1,4 +1,4 @@
-"""Batches elsewhere than in a terminal of root: as an ordinary user, and in a container."""
+"""Batches that root does not run on the machine itself: as an ordinary user, and in a container."""
 
 import shlex
 import subprocess
@@ -25,7 +25,7 @@ PYTHON = (sys.base_prefix, sys.prefix, str(ROOT))
 
 @pytest.fixture
 def batch() -> Iterator[Batch]:
-    """In a folder that everybody may enter."""
+    """A batch in a folder that everybody may enter."""
     with tempfile.TemporaryDirectory(dir="/tmp") as folder:
         Path(folder).chmod(0o755)
         product = Product(Path(folder, "work"), Path(folder, "home"))
@@ -38,7 +38,7 @@ def batch() -> Iterator[Batch]:
 
 
 def run(batch: Batch, before: Sequence[str], sandbox: str) -> None:
-    """Run the batch by a command line that begins so."""
+    """Run the batch with a command line that begins like this."""
     words = [sys.executable, "-P", "-m", "codeagent", *batch.words, "--sandbox", sandbox]
     done = subprocess.run(
         [*before, *words],
@@ -57,8 +57,9 @@ def run(batch: Batch, before: Sequence[str], sandbox: str) -> None:
 
 
 def as_somebody(home: Path) -> list[str]:
-    """Begin a command line of an ordinary user, to whom the folder belongs, and who may use the
-    engine; Python and /etc are there for them even if only root may enter them."""
+    """The beginning of a command line that makes the folder belong to an ordinary user and runs the rest
+    as that user, who may use the engine. Python and /etc are readable even if only root may enter
+    their folders."""
     lines = ["set -e"]
     closed = {path: folder for path in PYTHON if (folder := _closed(Path(path))) is not None}
     for number, path in enumerate(closed):
@@ -77,7 +78,7 @@ def as_somebody(home: Path) -> list[str]:
 
 
 def _closed(path: Path) -> Path | None:
-    """The outermost folder on the way that others may not enter."""
+    """The outermost folder of a path that others may not enter."""
     folders = [*reversed(path.parents), path]
     return next((each for each in folders if not each.stat().st_mode & 0o001), None)
 
@@ -86,7 +87,7 @@ def _closed(path: Path) -> Path | None:
 @pytest.mark.docker
 @pytest.mark.soak
 @pytest.mark.parametrize("sandbox", part(["docker", "off"], 1))
-def test_a_batch_of_an_ordinary_user_needs_nothing_of_roots(batch: Batch, sandbox: str) -> None:
+def test_an_ordinary_user_can_run_a_batch(batch: Batch, sandbox: str) -> None:
     before = as_somebody(batch.product.home)
     if subprocess.run(["unshare", "--mount", "true"], capture_output=True).returncode:
         give_up("there are no namespaces here")

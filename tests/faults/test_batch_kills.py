@@ -1,5 +1,5 @@
-"""Whenever a process of a batch is killed, or the engine goes away, no task is lost or done twice, and
-nothing is left."""
+"""Whenever a process of a batch is killed or the engine goes away, no task is lost or done twice, and
+nothing is left behind."""
 
 import asyncio
 import json
@@ -20,14 +20,14 @@ from codeagent.sandbox.engine import Engine
 from codeagent.sandbox.engine_socket import engine_socket
 from tests.e2e.product import Product, bash, calls, of, say
 from tests.e2e.test_batch import Batch, workers
-from tests.effort import chance, up_to
+from tests.effort import chance, part, up_to
 from tests.faults.test_sandbox_lost import SOCKET, Door
 from tests.warm import WarmProcess
 
 KNOWN = re.compile(r"(one|two|results|state|config|node-\d+)(/|$)|tasks\.jsonl|script-\d+\.json")
-"""What belongs into a test's own folder, which is that for temporary files too."""
+"""What belongs in the folder of a test, which is also its folder for temporary files."""
 DIED = "its process died 3 times"
-"""The one way in which a task may fail here: a process that is killed may be its own each time."""
+"""The one way in which a task may fail here: chance may kill the processes of one task each time."""
 
 
 @pytest.fixture
@@ -39,7 +39,7 @@ def batch(tmp_path: Path) -> Batch:
 
 
 def fill(batch: Batch, number: int, *, waits: str = "sleep 0.1") -> None:
-    """Write tasks that share one script: each says which one it is."""
+    """Write tasks that share one script and differ in their prompts."""
     model = batch.product.script(calls(bash(f"{waits}; echo mine >> a.txt")), say("done"))
     check = "grep -q mine a.txt"
     batch.write(*(batch.task(each, check=check) | {"model": model} for each in range(number)))
@@ -50,7 +50,7 @@ def start(batch: Batch, *more: str, slots: int = 4) -> WarmProcess:
 
 
 def ended(process: WarmProcess) -> None:
-    """Wait for the end of a batch, which did all that it could."""
+    """Wait for a batch that ends by itself."""
     _, said = process.communicate(timeout=600)
     assert process.returncode in (0, 1), said
     assert re.search(r"\d of \d+ passed", said), said
@@ -62,8 +62,8 @@ def killed(process: WarmProcess) -> None:
 
 
 def points(dice: random.Random, number: int, kills: int) -> list[int]:
-    """After how many ends of tasks something is killed: spread over the batch, however fast it
-    is."""
+    """The numbers of ended tasks after which something is killed: spread over the batch, however fast
+    it is."""
     return sorted(dice.randrange(max(1, number - 4)) for _ in range(kills))
 
 
@@ -74,13 +74,13 @@ def comes_to(batch: Batch, process: WarmProcess, point: int) -> bool:
     while process.poll() is None:
         if records.exists() and records.read_bytes().count(b"\n") >= point:
             return True
-        assert time.monotonic() < deadline, "nothing happens"
+        assert time.monotonic() < deadline, "no task ends"
         time.sleep(0.02)
     return False
 
 
 def what_broke(batch: Batch, number: int) -> Iterator[str]:
-    """What was lost, done twice, half recorded or left behind."""
+    """Name what was lost, done twice, recorded only in part or left behind."""
     records = batch.records
     often = Counter(record["key"] for record in records)
     if len(often) != number:
@@ -104,7 +104,7 @@ def what_broke(batch: Batch, number: int) -> Iterator[str]:
 
 
 def what_is_left(batch: Batch) -> Iterator[str]:
-    """What is still there of processes, mounts, containers, copies and temporary files."""
+    """Name the processes, mounts, containers, working copies and temporary files that are left."""
     yield from left_running(home := batch.product.home)
     for pattern in ("*/copy", "*/patch.git", "begun/*", "running.json"):
         yield from (f"left: {path}" for path in batch.results.glob(pattern))
@@ -117,8 +117,8 @@ def what_is_left(batch: Batch) -> Iterator[str]:
 
 
 def left_running(home: Path) -> list[str]:
-    """What is still there of the processes, mounts and containers below a folder after a while: what
-    was killed is ended by others."""
+    """The processes, mounts and containers of a folder that are still there after a minute: what a
+    killed process left is ended by others."""
     deadline = time.monotonic() + 60
     while (found := [*_left(home)]) and time.monotonic() < deadline:
         time.sleep(0.2)
@@ -186,7 +186,7 @@ def test_a_batch_whose_processes_are_killed_does_each_task_once(
 
 @pytest.mark.docker
 @pytest.mark.soak(row="kills of batches")
-@pytest.mark.parametrize("kill", [kill_driver, kill_workers])
+@pytest.mark.parametrize("kill", part([kill_driver, kill_workers], 1))
 def test_no_container_is_left_of_a_batch_whose_processes_are_killed(
     batch: Batch, kill: Kill, tried: Callable[[int], None]
 ) -> None:

@@ -1,5 +1,4 @@
-"""Batches: the same agent at work on many tasks, each in its own copy of its repository and in its
-own container."""
+"""Batches: the same agent works on many tasks, each in its own working copy and its own container."""
 
 from codeagent.core.extension import Extension, OfferedSet, Subcommand
 
@@ -9,7 +8,7 @@ EXTENSION = Extension(
     sets=(
         OfferedSet(
             name="patches",
-            about="takes what tasks of a batch changed into the workspace",
+            about="takes the patches of a batch into the workspace",
             tools=("take_patch",),
             make="codeagent.extensions.batch.patches:patch_tools",
             by_reads=True,

@@ -1,5 +1,4 @@
-"""Opens the patches of a batch in the hunk review, one repository of this machine after the
-other."""
+"""Opens the patches of a batch in the hunk review, one repository of this machine after the other."""
 
 import asyncio
 import json
@@ -28,7 +27,7 @@ _OVER = (
 def open_patches(
     results: Results, records: Sequence[TaskRecord], sandbox: str | None, app: "App"
 ) -> int:
-    """Show the screen of each repository, with its patches as calls to approve. Raises ConfigError
+    """Open the screen in each repository, with its patches as calls to approve. Raises ConfigError
     without a terminal."""
     require_terminal("`git apply` takes each RESULTS/KEY/patch.diff")
     found = defaultdict[str, list[TaskRecord]](list)
@@ -36,18 +35,18 @@ def open_patches(
         if record.changed[0]:
             found[record.repository].append(record)
     if not found:
-        say("there is no patch to take; --only TEXT also opens those of tasks that did not pass")
+        say("there are no patches to take; --only TEXT also opens those of tasks that did not pass")
     for number, (repository, own) in enumerate(found.items()):
         patches = f"{len(own)} patch{'es' * (len(own) > 1)}"
         if not Path(repository, ".git").exists():
-            say(f"{repository} is not a working copy on this machine; {patches} left")
+            say(f"{repository} is not a repository on this machine; {patches} left")
             continue
         say(f"{repository}: {patches}")
         mirror = Mirror.of(repository, state_dir() / "mirrors")
         if not mirror.folder.exists():  # the tasks were worked on elsewhere
             asyncio.run(mirror.update(repository))
         if number:
-            input("Enter opens them, Ctrl+C ends ")
+            input("press Enter to open them, Ctrl+C to stop ")
         options = {
             "model": f"script:{_script(results, own)}",
             "mode": "ask",

@@ -1,4 +1,4 @@
-"""`codeagent batch`: runs the tasks of a file over many repositories, and shows what came of them."""
+"""`codeagent batch`: runs tasks over many repositories, and shows and compares their results."""
 
 import argparse
 import asyncio
@@ -21,7 +21,7 @@ from codeagent.extensions.batch.comparison import compared
 from codeagent.extensions.batch.estimate import estimated
 from codeagent.extensions.batch.importers import KINDS, imported, predictions
 from codeagent.extensions.batch.pacing import Limiter
-from codeagent.extensions.batch.perform import Place, needs_engine
+from codeagent.extensions.batch.perform import BatchContext, needs_engine
 from codeagent.extensions.batch.pool import BatchLimits, Pool, slots_of_machine
 from codeagent.extensions.batch.processes import Worker
 from codeagent.extensions.batch.progress import BatchProgress
@@ -36,57 +36,63 @@ from codeagent.sandbox.engine_socket import engine_socket
 if TYPE_CHECKING:
     from codeagent.commands.ports import App
 
+_WHERE = "a results folder, or an address such as s3://BUCKET/NAME"
+
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     actions = parser.add_subparsers(dest="action", metavar="ACTION", required=True)
-    running = actions.add_parser("run", help="do the tasks that have no result yet")
-    planning = actions.add_parser("plan", help="show what run would do")
+    running = actions.add_parser("run", help="run the tasks that have no result yet")
+    planning = actions.add_parser(
+        "plan", help="list the tasks that run would start, and estimate their cost"
+    )
     for each in (running, planning):
         _add_choice(each)
-        each.add_argument("--model", metavar="NAME", help="model of tasks that name none")
+        each.add_argument("--model", metavar="NAME", help="the model of tasks that name none")
     planning.add_argument(
         "--like",
         metavar="RESULTS",
         type=_results,
-        help="estimate the cost by what these tasks used",
+        help="estimate the cost from what the tasks of these results used",
     )
-    running.add_argument("--slots", metavar="N", type=count, help="tasks at the same time")
+    running.add_argument(
+        "--slots", metavar="N", type=count, help="at most N tasks at the same time"
+    )
     add_list(running, "--allow", "RULE", "for all tasks: never ask about these calls")
     add_list(running, "--deny", "RULE", "for all tasks: deny these calls")
     running.add_argument("--budget", metavar="USD", type=amount, help="for all tasks together")
     running.add_argument(
-        "--task-budget", metavar="USD", type=amount, help="for each task without one of its own"
+        "--task-budget", metavar="USD", type=amount, help="the budget of each task that has none"
     )
     watching = actions.add_parser("watch", help="follow a batch that runs in another terminal")
-    watching.add_argument("results", metavar="RESULTS", type=_results)
-    running.add_argument("--ray", metavar="ADDRESS", help="on this Ray cluster, such as auto")
+    watching.add_argument("results", metavar="RESULTS", type=_results, help=_WHERE)
+    running.add_argument("--ray", metavar="ADDRESS", help="run on this Ray cluster, such as auto")
     running.add_argument(
         "--secrets", metavar="FILE", type=Path, help="a file with keys on each node of the cluster"
     )
     add_sandbox(running, "off runs the commands of all tasks on this machine (default: docker)")
     applying = actions.add_parser("apply", help="open the patches in the hunk review")
-    applying.add_argument("results", metavar="RESULTS", type=_results)
+    applying.add_argument("results", metavar="RESULTS", type=_results, help=_WHERE)
     add_list(
-        applying, "--only", "TEXT", "those of these tasks, whether they passed or not; repeatable"
+        applying, "--only", "TEXT", "those of these tasks, even if they did not pass; repeatable"
     )
-    add_sandbox(applying, "off runs your commands on that screen on this machine (default: docker)")
-    comparing = actions.add_parser("compare", help="set the results of two batches side by side")
-    add_flag(comparing, "--all", "every task, with its turns, time and cost")
+    add_sandbox(applying, "off runs the commands of that screen on this machine (default: docker)")
+    comparing = actions.add_parser("compare", help="compare the results of two batches")
+    add_flag(comparing, "--all", "list every task, with its turns, time and cost")
     for name in ("one", "other"):
-        comparing.add_argument(name, metavar="RESULTS", type=_results)
-    trying = actions.add_parser("demo", help="five tasks over two throwaway repositories")
-    add_sandbox(trying, "off runs their commands on this machine (default: docker)")
-    _add_import(actions.add_parser("import", help="make tasks of SWE-bench, Exercism or recipes"))
+        comparing.add_argument(name, metavar="RESULTS", type=_results, help=_WHERE)
+    trying = actions.add_parser("demo", help="run five tasks over two throwaway repositories")
+    add_sandbox(trying, "off runs the commands of the tasks on this machine (default: docker)")
+    _add_import(actions.add_parser("import", help="make tasks from SWE-bench, Exercism or recipes"))
     exporting = actions.add_parser("export", help="write predictions for SWE-bench's evaluation")
-    exporting.add_argument("results", metavar="RESULTS", type=_results)
+    exporting.add_argument("results", metavar="RESULTS", type=_results, help=_WHERE)
     actions.add_parser("work")
 
 
 def _add_import(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("kind", metavar="KIND", choices=KINDS, help=", ".join(KINDS))
-    parser.add_argument("source", metavar="SOURCE", type=Path)
+    parser.add_argument("source", metavar="SOURCE", type=Path, help="a file or a folder")
     add_list(parser, "--repository", "PATH", "see docs/how-to/evaluate.md; repeatable")
-    parser.add_argument("--check", metavar="COMMAND", default="", help="judges each result")
+    parser.add_argument("--check", metavar="COMMAND", default="", help="the check of each task")
 
 
 def _add_choice(parser: argparse.ArgumentParser) -> None:
@@ -97,25 +103,22 @@ def _add_choice(parser: argparse.ArgumentParser) -> None:
         help="a .jsonl or .yaml file, or a folder of such files",
     )
     parser.add_argument(
-        "--results",
-        metavar="RESULTS",
-        type=_results,
-        help="a folder, or an address such as s3://BUCKET/NAME (default: TASKS-results)",
+        "--results", metavar="RESULTS", type=_results, help=f"{_WHERE} (default: TASKS-results)"
     )
     parser.add_argument(
         "--retry",
         action="append",
         default=[],
         choices=("failed", "denied", "all"),
-        help="also do tasks again that ended like this; repeatable",
+        help="also run the tasks that ended like this again; repeatable",
     )
-    parser.add_argument("--limit", metavar="N", type=count, help="at most N tasks")
-    parser.add_argument("--shuffle", metavar="SEED", type=int, help="in a random order")
-    add_list(parser, "--only", "TEXT", "only tasks whose name, key or repository has this in it")
+    parser.add_argument("--limit", metavar="N", type=count, help="run at most N tasks")
+    parser.add_argument("--shuffle", metavar="SEED", type=int, help="run them in a random order")
+    add_list(parser, "--only", "TEXT", "only tasks whose name, key or repository contains TEXT")
 
 
 def main(args: argparse.Namespace, app: "App") -> int | Coroutine[Any, Any, int]:
-    """Run the command. Raises ConfigError."""
+    """Run the command, and return its exit code. Raises ConfigError."""
     match args.action:
         case "work":
             from codeagent.extensions.batch.worker import work
@@ -123,7 +126,7 @@ def main(args: argparse.Namespace, app: "App") -> int | Coroutine[Any, Any, int]
             app.prepare()
             return work(args, app)
         case "demo":
-            from codeagent.extensions.batch.demo import make_demo  # the others need no example
+            from codeagent.extensions.batch.demo import make_demo  # other actions do not need it
 
             words = ["run", str(make_demo())]
             words += ["--sandbox", args.sandbox] if args.sandbox else []
@@ -132,9 +135,8 @@ def main(args: argparse.Namespace, app: "App") -> int | Coroutine[Any, Any, int]
         case "watch":
             return _watch(_existing(args.results))
         case "apply":
-            from codeagent.extensions.batch.applying import (
-                open_patches,
-            )  # the others show no screen
+            # The other actions do not show a screen.
+            from codeagent.extensions.batch.applying import open_patches
 
             results = _existing(args.results)
             wanted = [
@@ -172,12 +174,12 @@ def _results_of(args: argparse.Namespace) -> Results:
 def _existing(results: Results) -> Results:
     """Read the results of a batch. Raises ConfigError if there are none."""
     if not results.read().records and not (results.path / RECORDS).exists():
-        raise ConfigError(f"{results.where} has no results of a batch")
+        raise ConfigError(f"{results.where} does not contain the results of a batch")
     return results
 
 
 async def _demo(args: argparse.Namespace) -> int:
-    """Run the demo, of which one task fails and one is denied; return 0 if it is so."""
+    """Run the demo; return 0 if three tasks passed, one failed and one was denied, as they should."""
     await _run(read_tasks(args.tasks), results := _results_of(args), args)
     ended = Counter(record.state for record in results.records.values())
     return int(ended != {"passed": 3, "failed": 1, "denied": 1})
@@ -192,7 +194,7 @@ def _print(lines: Iterable[str | dict[str, Any]]) -> int:
 def _chosen(tasks: Sequence[BatchTask], args: argparse.Namespace) -> list[BatchTask]:
     chosen = [task for task in tasks if not args.only or _is_named(args.only, task)]
     if not chosen:
-        raise ConfigError("--only names no task; nothing was run")
+        raise ConfigError("--only matches no task; nothing was run")
     if args.shuffle is not None:
         random.Random(args.shuffle).shuffle(chosen)
     return chosen
@@ -226,13 +228,13 @@ async def _run(tasks: Sequence[BatchTask], results: Results, args: argparse.Name
         missing = results.missing(chosen, args.retry)[: args.limit]
         cut_off = [task for task in tasks if task.key in results.unfinished and task not in missing]
         budget = _budget(args.budget, missing, cut_off, common)
-        place = Place(results.state_dir, state_dir() / "mirrors", common)
+        context = BatchContext(results.state_dir, state_dir() / "mirrors", common)
         cluster = None
         if args.ray:
             _check_passwords(missing)
             from codeagent.extensions.batch.ray_workers import Cluster  # needs codeagent[ray]
 
-            given = (args.ray, place, args.secrets, args.slots, results.where)
+            given = (args.ray, context, args.secrets, args.slots, results.where)
             cluster = await asyncio.to_thread(Cluster, *given)
         slots = args.slots or (slots_of_machine() if cluster is None else cluster.slots)
         at_once = 2 * len(os.sched_getaffinity(0)) if cluster is None else slots
@@ -241,16 +243,16 @@ async def _run(tasks: Sequence[BatchTask], results: Results, args: argparse.Name
         view = BatchView(progress)
         limiter = Limiter()
         log = results.path / "workers.log"
-        new = (lambda: Worker(place, log, limiter)) if cluster is None else cluster.worker
-        pool = Pool(results, place, limits, new_worker=new, progress=progress, view=view)
+        new = (lambda: Worker(context, log, limiter)) if cluster is None else cluster.worker
+        pool = Pool(results, context, limits, new_worker=new, progress=progress, view=view)
         loop = asyncio.get_running_loop()
         for number in (signal.SIGINT, signal.SIGTERM):
             loop.add_signal_handler(number, pool.stop)
         progress.write(results.path)
         with view:
-            if cluster is None:  # a node makes the mirrors that it needs
+            if cluster is None:  # a node of a cluster makes the mirrors that it needs
                 await pool.prepare(missing)
-            here = cluster is None and any(needs_engine(task, place) for task in missing)
+            here = cluster is None and any(needs_engine(task, context) for task in missing)
             await pool.run(missing, _engine_answers(here=here))
         write_reports(results, tasks)
         results.publish()
@@ -272,19 +274,19 @@ def _budget(
     cut_off: Sequence[BatchTask],
     common: Mapping[str, Any],
 ) -> float | None:
-    """Return what the budget of a batch leaves for tasks, whatever others that were cut off have
-    spent. Raises ConfigError if one of the tasks might pass it."""
+    """Return what the budget of a batch leaves for `tasks`, if those that were cut off spend all
+    that they may. Raises ConfigError if nothing limits the cost of one of the tasks."""
     if whole is None:
         return None
     if not all(task.budget(common) for task in tasks):
         raise ConfigError(
-            "--budget stops before it is passed, so it needs --task-budget, what each task may cost"
+            "--budget needs --task-budget, what each task may cost at most; nothing was run"
         )
     return whole - sum(task.budget(common) for task in cut_off)
 
 
 def _check_passwords(tasks: Sequence[BatchTask]) -> None:
-    """Raise ConfigError if a password would be sent to the nodes of a cluster."""
+    """Raise ConfigError if a repository's address has a password: it would be sent to the cluster."""
     if own := next((task for task in tasks if task.address != task.repository), None):
         raise ConfigError(
             f"the password for {own.address} is not sent to a cluster: leave it out of the task, and "
@@ -301,8 +303,8 @@ def _settings(args: argparse.Namespace) -> dict[str, Any]:
 
 
 def _engine_answers(*, here: bool) -> Callable[[], Awaitable[None]]:
-    """Return what asks the engine for something small, if tasks need it on this machine. Raises
-    SandboxUnavailable."""
+    """Return a function that makes a small request to the engine of this machine, if tasks need it
+    `here`, and else does nothing. Raises SandboxUnavailable."""
     engine = Engine(engine_socket(os.environ.get("DOCKER_HOST"))) if here else None
 
     async def answers() -> None:
@@ -313,7 +315,7 @@ def _engine_answers(*, here: bool) -> Callable[[], Awaitable[None]]:
 
 
 async def _watch(results: Results) -> int:
-    """Show the batch until it ends."""
+    """Show the running batch until it ends."""
     progress = BatchProgress.read(results.path)
     if progress is not None:
         with (results.path / RECORDS).open("rb") as records, BatchView(progress) as view:
@@ -334,10 +336,10 @@ def _told(tasks: Sequence[BatchTask], results: Results) -> int:
     records = [results.records[task.key] for task in tasks if task.key in results.records]
     left = len(tasks) - len(records)
     passed = sum(record.passed for record in records)
-    again = "; --retry failed does the others again" * (passed < len(records))
+    again = "; --retry failed runs the others again" * (passed < len(records))
     say(f"{passed} of {len(tasks)} passed{again}")
     if left:
-        say(f"{counted(left, 'task')} left; start the batch again to do them")
+        say(f"{counted(left, 'task')} left; start the batch again to run them")
     say(f"{results.where}/index.html")
     if any(record.passed and record.changed[0] for record in records):
         say(f"codeagent batch apply {shlex.quote(results.where)}")

@@ -1,16 +1,17 @@
-"""Sets two batches side by side: the same tasks with other models, prompts or settings."""
+"""Compares the results of two batches: the same tasks with different models or settings."""
 
 from collections.abc import Iterator
 
 from codeagent.changes.change_set import named
+from codeagent.changes.diff import count
 from codeagent.core.messages import Usage
 from codeagent.core.pulse import duration
 from codeagent.extensions.batch.results import Results, TaskRecord
 
 
 def compared(one: Results, other: Results, *, every: bool) -> Iterator[str]:
-    """Yield the lines of a comparison: tasks that ended differently, or `every` one, then the
-    sums."""
+    """Yield the lines of a comparison: the tasks that passed on one side only, or `every` task, then
+    the totals."""
     mine, theirs = _by_subject(one), _by_subject(other)
     common = [subject for subject in mine if subject in theirs]
     for subject in common:
@@ -21,7 +22,7 @@ def compared(one: Results, other: Results, *, every: bool) -> Iterator[str]:
         yield _sum(results, [records[subject] for subject in common])
     for results, records, others in ((one, mine, theirs), (other, theirs, mine)):
         if alone := len(records.keys() - others.keys()):
-            yield f"only in {results.path}: {alone} tasks, which are not counted"
+            yield f"only in {results.path}, and not counted: {count(alone, 'task')}"
 
 
 def _ended(record: TaskRecord, every: bool) -> str:

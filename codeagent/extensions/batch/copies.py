@@ -1,4 +1,5 @@
-"""Copies of repositories: one mirror of each, and a working copy of its own for each task."""
+"""Mirrors of repositories, and the working copies and patches of tasks: all that a batch does with
+git."""
 
 import asyncio
 import errno
@@ -28,16 +29,16 @@ from codeagent.extensions.batch.tasks import LOGIN
 
 CLONING = HostProgram("git for batches", None)
 _SECONDS = 1800.0
+"""The time limit of each git command, in seconds."""
 _LARGEST = 100 << 20
-"""Bytes of a file beyond which a patch leaves it out."""
+"""A patch leaves out files with more bytes than this."""
 _SAFE = {
     "protocol.ext.allow": "never",
     "core.hooksPath": os.devnull,
     "core.fsmonitor": "false",
     "gc.auto": "0",
 }
-"""Settings that no repository and no file of the user's overrides."""
-
+"""Git settings that no repository and no configuration file can override."""
 
 _KINDS: Mapping[str, NodeKind] = {
     "100644": "file",
@@ -45,33 +46,32 @@ _KINDS: Mapping[str, NodeKind] = {
     "120000": "link",
     "160000": "link",
 }
-"""What the modes of git are here; a submodule is left like a link."""
-
+"""The kinds of git's file modes; a submodule is treated like a link."""
 
 _LOGS_IN = r"""!printf 'username=%s\npassword=%s\n' "$BATCH_USER" "$BATCH_PASSWORD"; :"""
-"""How git asks for the password of an address."""
+"""A credential helper: git runs it to get the password of an address."""
 
 
 @asynccontextmanager
 async def alone(path: Path, seconds: float) -> AsyncIterator[int]:
-    """Hold the lock at `path`, and yield its file. Raises OSError, TimeoutError if others hold it
-    for so long."""
+    """Hold the lock at `path` and yield its file descriptor. Raises OSError; TimeoutError if another
+    process holds the lock for so many seconds."""
     make_private_folder(path.parent)
     with closing_fd(open_lock_file(path)) as fd:
         try:
             async with asyncio.timeout(seconds):
-                while not try_lock(fd):  # noqa: ASYNC110  # a lock of another process tells nobody
+                while not try_lock(fd):  # noqa: ASYNC110  # nothing tells when another process unlocks
                     await asyncio.sleep(0.05)
         except TimeoutError:
             raise TimeoutError(errno.ETIMEDOUT, "another process holds its lock") from None
         try:
             yield fd
         finally:
-            unlock(fd)  # git may have left something running that has the file
+            unlock(fd)  # a program that git left running may still have the file open
 
 
 def discard(path: Path) -> None:
-    """Remove what is there, whatever the modes of its folders; it may be missing."""
+    """Remove a file or a folder, whatever the modes of its folders; it may be missing."""
     with suppress(OSError), closing_fd(open_folder(path.parent)) as folder:
         try:
             os.unlink(path.name, dir_fd=folder)
@@ -81,21 +81,22 @@ def discard(path: Path) -> None:
 
 @dataclass(frozen=True)
 class Mirror:
-    """A bare copy of a repository, with all its branches and tags."""
+    """A bare clone of a repository, with all its branches and tags."""
 
     folder: Path
     held: tuple[int, ...] = ()
-    """Locks that git has too: it may outlive a process that is killed for a moment."""
+    """Locks that git inherits: after its parent is killed, git holds them until it ends."""
 
     @classmethod
     def of(cls, repository: str, folder: Path) -> "Mirror":
-        """Name the mirror of this repository in a folder of mirrors, whatever its password is."""
+        """Return the mirror of a repository, made or not, in a folder of mirrors; its password does not
+        matter."""
         address = LOGIN.sub("", repository)
         return cls(folder / f"{sha256(address.encode()).hexdigest()[:24]}.git")
 
     async def update(self, repository: str) -> None:
-        """Make it, or fetch what is new; a cancellation ends that. Raises ConfigError with what git
-        says."""
+        """Make the mirror, or fetch what is new; a cancellation ends git. Raises ConfigError with
+        git's message."""
         try:
             async with alone(self.folder.with_suffix(".lock"), _SECONDS) as lock:
                 await self._updated(repository, lock)
@@ -115,7 +116,7 @@ class Mirror:
             return
         for pattern in ("**/*.lock", "packed-refs.new", "objects/**/tmp_*"):
             for left in self.folder.glob(pattern):
-                left.unlink(missing_ok=True)  # of a git that was killed
+                left.unlink(missing_ok=True)  # a killed git left it
         words = ["fetch", "--quiet", "--prune", "--no-auto-gc", "--", repository, "+refs/*:refs/*"]
         await _with_user(words, self.folder, lock)
         said = await _with_user(["ls-remote", "--", repository, "HEAD"], self.folder, lock)
@@ -123,7 +124,7 @@ class Mirror:
             await _with_user(["update-ref", "--no-deref", "HEAD", head], self.folder, lock)
 
     def commit(self, name: str) -> str:
-        """Return the full hash of what a commit, branch or tag names. Raises ConfigError."""
+        """Return the full hash of a commit, branch or tag. Raises ConfigError."""
         words = ("rev-parse", "--verify", "--end-of-options", f"{name}^{{commit}}")
         try:
             return self._git(*words).decode().strip()
@@ -131,9 +132,9 @@ class Mirror:
             raise ConfigError(f"the repository has no commit, branch or tag {name}") from error
 
     def check_out(self, commit: str, folder: Path) -> None:
-        """Make a working copy, with a repository of its own. Raises ConfigError.
+        """Make a working copy with its own repository. Raises ConfigError.
 
-        Its objects are copies: a task could change a file that it shares with the mirror.
+        It shares no files with the mirror, as a task could change them.
         """
         clone = ("clone", "--quiet", "--no-hardlinks", "--no-checkout", "--template=")
         self._git(*clone, ".", str(folder))
@@ -141,11 +142,12 @@ class Mirror:
             _isolated(words, folder, {"GIT_DIR": str(folder / ".git")}, held=self.held)
 
     def patch(self, commit: str, folder: Path, to: Path) -> str:
-        """Write down what differs in a working copy from its commit, new files included and ignored
-        ones not; return what had to be left out, as a phrase. Raises ConfigError, OSError.
+        """Write the patch from a commit to a working copy: new files are included, ignored ones are
+        not. Return a phrase that names the files left out, empty if there are none. Raises
+        ConfigError, OSError.
 
-        Nothing that is in the copy's own repository is looked at, and repositories in it are
-        folders like others: the copy serves for nothing else afterwards.
+        It ignores the working copy's own repository and treats repositories inside as plain
+        folders, whose `.git` it removes: use the working copy for nothing else afterwards.
         """
         discard(own := to.with_suffix(".git"))
         (own / "objects").mkdir(parents=True)
@@ -176,7 +178,8 @@ class Mirror:
         return names and f"the patch leaves out what is larger than {_LARGEST >> 20} MB: {names}"
 
     def changes(self, commit: str, patch: Path) -> list[Change[Node]]:
-        """Return what a patch makes of a commit, file by file. Raises ConfigError, OSError."""
+        """Return the changes that a patch makes to a commit, one per file. Raises ConfigError,
+        OSError."""
         with tempfile.TemporaryDirectory(prefix="codeagent-patch-") as own:
             (objects := Path(own, "objects")).mkdir()
             there = {
@@ -211,8 +214,7 @@ class Mirror:
 
 
 def merged_text(mine: bytes, base: bytes, theirs: bytes) -> bytes | None:
-    """Return a file with what changed on both sides since `base`; None if git cannot merge it.
-    Raises OSError."""
+    """Merge the changes of both sides since `base`; return None if git cannot. Raises OSError."""
     with tempfile.TemporaryDirectory(prefix="codeagent-merge-") as own:
         for name, data in (("mine", mine), ("base", base), ("theirs", theirs)):
             Path(own, name).write_bytes(data)
@@ -223,7 +225,8 @@ def merged_text(mine: bytes, base: bytes, theirs: bytes) -> bytes | None:
 
 
 def _opened_up(folder: Path) -> list[str]:
-    """Let git read all of a working copy, repositories in it too; return the large files."""
+    """Make all of a working copy readable for git, including repositories inside; return the files
+    that are too large for a patch."""
     large = []
     for path, folders, files in os.walk(folder):
         for mode, names in ((0o700, folders), (0o400, files)):
@@ -233,7 +236,7 @@ def _opened_up(folder: Path) -> list[str]:
                     continue
                 status = each.lstat()
                 if not each.is_symlink() and status.st_mode & mode != mode:
-                    with suppress(OSError):  # git says so
+                    with suppress(OSError):  # git reports it
                         each.chmod(status.st_mode | mode)
                 if names is files and status.st_size > _LARGEST:
                     large.append(str(each.relative_to(folder)))
@@ -242,7 +245,7 @@ def _opened_up(folder: Path) -> list[str]:
 
 
 def changed_lines(patch: Iterable[bytes]) -> tuple[int, int, int]:
-    """Return how many files the lines of a patch change, and how many lines they add and remove."""
+    """Return how many files a patch changes, and how many lines it adds and removes."""
     files = added = removed = 0
     within = False
     for line in patch:
@@ -255,8 +258,11 @@ def changed_lines(patch: Iterable[bytes]) -> tuple[int, int, int]:
 
 
 async def _with_user(words: Sequence[str], folder: Path, lock: int) -> bytes:
-    """Run git with the user's own configuration and keys, as an address may need them; a password
-    in the address is given to its server alone, and is in no argument of a program."""
+    """Run git with the user's own configuration and keys, which an address may need, and return its
+    output. Raises ConfigError.
+
+    A password in the address is sent only to its server, and never passed as an argument.
+    """
     own = {"GIT_TERMINAL_PROMPT": "0", "GIT_SSH_COMMAND": "ssh -oBatchMode=yes"}
     options = list[str]()
     for address in filter(LOGIN.search, words):
@@ -280,6 +286,8 @@ async def _with_user(words: Sequence[str], folder: Path, lock: int) -> bytes:
     try:
         async with asyncio.timeout(_SECONDS):
             out, errors = await process.communicate()
+    except TimeoutError:
+        raise ConfigError(f"git {words[0]} took longer than {_SECONDS:g} seconds") from None
     finally:
         if process.returncode is None:
             os.killpg(process.pid, signal.SIGKILL)
@@ -294,7 +302,8 @@ def _isolated(
     data: bytes = b"",
     held: tuple[int, ...] = (),
 ) -> bytes:
-    """Run git without the configuration of the user or the system."""
+    """Run git without the configuration of the user or the system, and return its output; it inherits
+    the files `held`. Raises ConfigError."""
     try:
         ran = run_program(
             CLONING,
@@ -320,6 +329,7 @@ def _command(words: Sequence[str], folder: Path) -> list[str | Path]:
 
 
 def _output(words: Sequence[str], code: int | None, out: bytes, errors: bytes) -> bytes:
+    """Return the output of git. Raises ConfigError with its message if it failed."""
     if code:
         said = one_line(errors.decode("utf-8", "replace"), 300) or f"exit {code}"
         raise ConfigError(f"git {words[0]}: {said}")

@@ -9,7 +9,7 @@ from codeagent.commands.demo import commit_all
 
 
 def make_demo() -> Path:
-    """Make the repositories, and the file with the tasks; return that. Raises CodeagentError,
+    """Make the repositories and the task file; return the path of that file. Raises CodeagentError,
     OSError."""
     folder = Path(tempfile.mkdtemp(prefix="codeagent-batch-"))
     given = json.loads(Path(__file__).with_name("demo.json").read_text(encoding="utf-8"))

@@ -1,5 +1,4 @@
-"""Estimates what tasks will cost: by the tokens of tasks that have ended, and the price of the
-model."""
+"""Estimates the cost of tasks from the tokens of tasks that have ended and the price of the model."""
 
 from collections import Counter
 from collections.abc import Sequence
@@ -11,7 +10,7 @@ from codeagent.llm.catalog import entry, is_scripted, spellings
 from codeagent.llm.usage import Price
 
 _UNKNOWN = (
-    "their cost is unknown until a task has ended; --like RESULTS estimates it by other tasks"
+    "their cost is unknown until a task has ended; --like RESULTS estimates it from other tasks"
 )
 _PRICES = (
     "input_cost_per_token",
@@ -19,12 +18,12 @@ _PRICES = (
     "cache_read_input_token_cost",
     "cache_creation_input_token_cost",
 )
-"""Names of litellm's table, in the order of `Price`."""
+"""The names in litellm's table of prices, in the order of `Price`."""
 
 
 def estimated(tasks: Sequence[BatchTask], like: Sequence[TaskRecord], model: str | None) -> str:
-    """Return what the tasks would cost if they use what those in `like` used on average, in words;
-    `model` is that of tasks that name none."""
+    """Return a phrase: what the tasks cost if each uses what those in `like` used on average. `model` is
+    the model of tasks that name none."""
     ended = [record for record in like if record.turns]
     if not ended:
         return _UNKNOWN
@@ -35,13 +34,14 @@ def estimated(tasks: Sequence[BatchTask], like: Sequence[TaskRecord], model: str
             total += fmean(known) * number
             priced += number
     if not priced:
-        return "their cost is unknown: there is no price for the model"
-    few = f" for {priced} of them; the others have no price" * (priced < len(tasks))
+        return "their cost is unknown: the model has no known price"
+    few = f" for {priced} of them; the others have no known price" * (priced < len(tasks))
     return f"about ${total:.2f}{few}"
 
 
 def _cost(record: TaskRecord, model: str | None) -> float | None:
-    """Return US dollars for the same tokens of a model; None if no price is known."""
+    """Return the cost of this record's tokens with a model, in US dollars; None if its price is
+    unknown."""
     if model is None or model == record.model:
         return record.usage.cost_usd
     if is_scripted(model):

@@ -1,5 +1,5 @@
-"""Makes files of tasks from what others have: SWE-bench's instances, tracks of Exercism, recipes; and
-SWE-bench's predictions from results."""
+"""Makes tasks from SWE-bench's instances, Exercism tracks and recipes, and SWE-bench's predictions from
+results."""
 
 import json
 from collections.abc import Iterator, Sequence
@@ -21,10 +21,11 @@ _EXERCISE = (
 def imported(
     kind: str, source: Path, repositories: Sequence[str], check: str
 ) -> Iterator[dict[str, Any]]:
-    """Yield the tasks that a source makes. Raises ConfigError.
+    """Yield the tasks of a source. Raises ConfigError.
 
-    `repositories`: for SWE-bench a folder with clones named OWNER__NAME, if any; for recipes those
-    that each is run in. `check`: a command, in which {name} and {folder} are replaced.
+    `repositories`: for SWE-bench, at most one folder with clones named OWNER__NAME; for recipes, the
+    repositories that each recipe is run in. `check`: a command, in which {name} and {folder} are
+    replaced.
     """
     found = False
     try:
@@ -34,11 +35,12 @@ def imported(
     except OSError as error:
         raise ConfigError(f"{source} cannot be read ({error.strerror})") from error
     if not found:
-        raise ConfigError(f"{source}: there is nothing in it that is known as {kind}")
+        raise ConfigError(f"{source}: no tasks of the kind {kind} were found in it")
 
 
 def predictions(results: Results) -> Iterator[dict[str, Any]]:
-    """Yield what SWE-bench's evaluation reads: the patch for each instance. Raises ConfigError."""
+    """Yield the predictions that SWE-bench's evaluation reads: the patch of each instance. Raises
+    OSError."""
     for record in results.records.values():
         folder = results.folder(record.key)
         try:
@@ -78,7 +80,7 @@ def _exercism(source: Path, _: Sequence[str], check: str) -> Iterator[dict[str, 
             solution = json.loads(_text(described))["files"]["solution"]
         except (ValueError, KeyError, TypeError) as error:
             raise ConfigError(
-                f"{described}: it does not name the files to solve ({error})"
+                f"{described}: it does not name the solution files ({error})"
             ) from None
         parts = [folder / ".docs" / f"instructions{more}.md" for more in ("", ".append")]
         prompt = _EXERCISE.format(
@@ -96,7 +98,7 @@ def _exercism(source: Path, _: Sequence[str], check: str) -> Iterator[dict[str, 
 
 def _recipes(source: Path, repositories: Sequence[str], check: str) -> Iterator[dict[str, Any]]:
     if not repositories:
-        raise ConfigError("give --repository, once for each in which the recipes are run")
+        raise ConfigError("give --repository, once for each repository to run the recipes in")
     names = sorted(
         {each.stem for each in source.iterdir() if each.suffix in (".md", ".yaml", ".yml")}
     )
@@ -119,7 +121,7 @@ def _checked(check: str, name: str, folder: str) -> dict[str, str]:
 
 
 def _absolute(repository: str) -> str:
-    """Return the whole path of a repository that is here, and any other as it is."""
+    """Return the absolute path of a repository on this machine, and any other repository as it is."""
     return str(Path(repository).absolute()) if Path(repository).exists() else repository
 
 

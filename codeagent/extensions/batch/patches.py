@@ -1,4 +1,4 @@
-"""The set `patches`: the tool that takes what a task of a batch changed into the workspace."""
+"""The toolset `patches`: a tool that takes the patch of a task into the workspace."""
 
 import asyncio
 from collections.abc import Mapping, Sequence
@@ -43,8 +43,8 @@ class TakePatch(FileTool[TakePatchArgs]):
     name = "take_patch"
     label = "Take a patch"
     description = (
-        "Take what one task of a batch changed into the workspace: the folder of results, and the "
-        "task's key. What was changed here since then is merged."
+        "Take the patch of one task of a batch into the workspace. `results` is the results folder, "
+        "`key` the task's key. Changes that were made here since are merged."
     )
     Args = TakePatchArgs
 
@@ -86,7 +86,7 @@ class TakePatch(FileTool[TakePatchArgs]):
         return [change.path for change in self._changes(args)]
 
     def _changes(self, args: TakePatchArgs) -> Sequence[Change[Node]]:
-        """Return what the task changed in its own copy. Raises Failed."""
+        """Return what the task changed in its working copy. Raises Failed."""
         if args not in self._read:
             try:
                 self._read[args] = _changes_of_task(Path(args.results), args.key)
@@ -95,8 +95,8 @@ class TakePatch(FileTool[TakePatchArgs]):
         return self._read[args]
 
     def _edits(self, args: TakePatchArgs, ctx: ToolContext) -> tuple[list[Edited], list[str]]:
-        """Return what would change in the workspace, and why other files are left. Raises Failed if
-        nothing would."""
+        """Return the changes to the workspace, and why other files are left alone. Raises Failed if
+        nothing would change."""
         edits, left = list[Edited](), list[str]()
         for theirs in self._changes(args):
             try:
@@ -107,12 +107,12 @@ class TakePatch(FileTool[TakePatchArgs]):
             if change is not None:
                 edits.append(Edited(change))
         if not edits:
-            raise Failed("; ".join(left) or "the workspace already has all that it changes")
+            raise Failed("; ".join(left) or "the workspace already has all of these changes")
         return edits, left
 
     def _onto_present(self, theirs: Change[Node], ctx: ToolContext) -> Change[Node] | None:
-        """Return the task's change for the file as it is here; None if it is here already. Raises
-        Failed if it does not fit, WorkspaceError."""
+        """Return the task's change, applied to the file as it is here; None if it is here already.
+        Raises Failed if it does not fit, WorkspaceError."""
         path, before, after = theirs.path, theirs.before, theirs.after
         if "link" in theirs.contents:
             raise Failed("it is a link or a submodule")

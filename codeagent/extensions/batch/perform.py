@@ -1,5 +1,5 @@
-"""Works on one task: copies the repository, has the agent do it, lets the check judge, and keeps what
-came of it."""
+"""Works on one task: makes the working copy, runs the agent and the check, and writes the patch and
+the record."""
 
 import asyncio
 import errno
@@ -46,43 +46,45 @@ from codeagent.session.store import SessionStore
 if TYPE_CHECKING:
     from codeagent.commands.ports import App
 
-_GO_ON = "The work was cut off by a crash. Look at what is there, and finish it."
+_CONTINUE = "The work was cut off by a crash. Look at what is there, and finish it."
 _Progress = Literal["new", "begun", "ended"]
 _PAUSES = (1.0, 5.0, 15.0)
-"""Seconds before a task is continued whose sandbox could not be had."""
+"""Seconds to wait before each further try of a task that got no sandbox."""
 _LEAST_ROOM = 1 << 20
-"""Bytes of a disk that is not full."""
+"""A disk with fewer free bytes counts as full."""
 _LONGEST_END = 120.0
-"""Seconds that the process of a killed batch may take to end its work on the same task."""
+"""Seconds to wait until the process of a killed batch has ended its work on the same task."""
 _LONGEST_COMMAND = 10.0
-"""Seconds that the commands of a killed process may take to end: its watchdog is at work on that."""
+"""Seconds to wait until the commands of a killed process have ended: its watchdog ends them."""
 _LONGEST_BUILD = 1800.0
-"""Seconds for which a task waits until another has its image."""
+"""Seconds to wait until another task has the image."""
 Done = TypeVar("Done")
 Tell = Callable[[Mapping[str, Any]], None]
-"""Takes what changed of a task at work, such as its turn."""
+"""Receives what changed in a running task: its `state`, `turn` or `cost`."""
 
 
 @dataclass(frozen=True)
-class Place:
-    """Where the tasks of a batch are worked on."""
+class BatchContext:
+    """What the tasks of a batch share on one machine."""
 
     state_dir: Path
+    """Contains their sessions and checkpoints."""
     mirrors: Path
+    """The folder of all mirrors."""
     settings: Mapping[str, Any]
-    """Those for all tasks, as in `config.toml`."""
+    """The settings for all tasks, as in `config.toml`."""
 
 
 async def perform(
-    task: BatchTask, folder: TaskFolder, place: Place, app: "App", tell: Tell
+    task: BatchTask, folder: TaskFolder, context: BatchContext, app: "App", tell: Tell
 ) -> TaskRecord:
-    """Do a task, or go on with it where a killed process was; its record is written down. Raises
-    OSError."""
+    """Do a task, or continue where a killed process was, and return its record, which is also in the
+    task's folder unless the task was interrupted. Raises OSError."""
     began = time.monotonic()
     async with alone(folder.path / "lock", _LONGEST_END) as lock:
-        work = _Work(task, folder, place, tell, lock)
-        tidy = partial(folder.tidy, place.state_dir)
-        if (ended := folder.record()) is not None:  # the process was killed while it tidied up
+        work = _Work(task, folder, context, tell, lock)
+        tidy = partial(folder.tidy, context.state_dir)
+        if (ended := folder.record()) is not None:  # its process was killed while it tidied up
             await _to_its_end(tidy)
             return ended
         folder.describe(task)
@@ -96,8 +98,8 @@ async def perform(
 
 
 async def _to_its_end(work: Callable[[], Done]) -> Done:
-    """Run what changes a task's folder in a thread. A cancellation waits for its end: until then the
-    task's lock is held."""
+    """Run `work`, which changes a task's folder, in a thread. A cancellation waits for its end, so that
+    the task stays locked until then."""
     thread = asyncio.ensure_future(asyncio.to_thread(work))
     try:
         return await asyncio.shield(thread)
@@ -106,20 +108,23 @@ async def _to_its_end(work: Callable[[], Done]) -> Done:
         raise
 
 
-def needs_engine(task: BatchTask, place: Place) -> bool:
+def needs_engine(task: BatchTask, context: BatchContext) -> bool:
     """Whether the commands of a task run in a container."""
-    sandbox: Mapping[str, Any] = task.settings_over(place.settings).get("sandbox", {})
+    sandbox: Mapping[str, Any] = task.settings_over(context.settings).get("sandbox", {})
     return sandbox.get("kind") != "off"
 
 
-async def given_up(task: BatchTask, folder: TaskFolder, place: Place, error: str) -> TaskRecord:
-    """Write down that a task is not worked on any more, and return its record. Raises OSError."""
+async def given_up(
+    task: BatchTask, folder: TaskFolder, context: BatchContext, error: str
+) -> TaskRecord:
+    """Record that a task has failed with this error, unless it has ended; return its record. Raises
+    OSError."""
 
     def record() -> TaskRecord:
         if (ended := folder.record()) is not None:
             return ended
         _check_room(folder)
-        work = _Work(task, folder, place, lambda told: None, lock)
+        work = _Work(task, folder, context, lambda told: None, lock)
         folder.describe(task)
         folder.clear()
         folder.finish(record := work.record(error=error))
@@ -130,8 +135,8 @@ async def given_up(task: BatchTask, folder: TaskFolder, place: Place, error: str
 
 
 def _check_room(folder: TaskFolder) -> None:
-    """Raise OSError if what failed may have failed for want of room: nothing is known of the task
-    then."""
+    """Raise OSError if the disk is full: a failure may be due to that, and says nothing about the
+    task."""
     if shutil.disk_usage(folder.path).free < _LEAST_ROOM:
         raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
 
@@ -140,7 +145,7 @@ async def _performed(folder: TaskFolder, work: "_Work", app: "App") -> TaskRecor
     try:
         await work.prepared()
         for pause in _PAUSES:
-            with suppress(SandboxError):  # an engine that is restarted is there again soon
+            with suppress(SandboxError):  # an engine that restarts answers again soon
                 return await work.done(app)
             await asyncio.sleep(pause)
         return await work.done(app)
@@ -148,7 +153,7 @@ async def _performed(folder: TaskFolder, work: "_Work", app: "App") -> TaskRecor
         _check_room(folder)
         record = work.record(error=str(error))
         if record.commit:
-            with suppress(CodeagentError):  # it failed already
+            with suppress(CodeagentError):  # the task has failed already
                 _, changed = await work.patched()
                 record = replace(record, changed=changed)
         return record
@@ -158,17 +163,17 @@ class _Work:
     """One attempt at one task."""
 
     def __init__(
-        self, task: BatchTask, folder: TaskFolder, place: Place, tell: Tell, lock: int
+        self, task: BatchTask, folder: TaskFolder, context: BatchContext, tell: Tell, lock: int
     ) -> None:
         """`lock` is the file of the folder's lock, which is held."""
         self._task = task
         self._folder = folder
-        self._place = place
+        self._context = context
         self._tell = tell
-        self.mirror = replace(Mirror.of(task.repository, place.mirrors), held=(lock,))
+        self.mirror = replace(Mirror.of(task.repository, context.mirrors), held=(lock,))
         self._local = LocalEnvironment.of_user(folder.copy, trust_project=task.trust_project)
-        self._local = replace(self._local, state_dir=place.state_dir, copy_of=self.mirror.folder)
-        self._store = SessionStore(place.state_dir, self._local.redactor)
+        self._local = replace(self._local, state_dir=context.state_dir, copy_of=self.mirror.folder)
+        self._store = SessionStore(context.state_dir, self._local.redactor)
 
     async def prepared(self) -> None:
         """Make the working copy, unless it is there already. Raises ConfigError, OSError."""
@@ -176,7 +181,7 @@ class _Work:
             copy = self._folder.copy.resolve()
             with suppress(TimeoutError):
                 async with asyncio.timeout(_LONGEST_COMMAND):
-                    while await asyncio.to_thread(_is_used, copy):  # noqa: ASYNC110  # it tells nobody
+                    while await asyncio.to_thread(_is_used, copy):  # noqa: ASYNC110  # nothing tells
                         await asyncio.sleep(0.05)
             return
         self._tell({"state": "copying"})
@@ -193,20 +198,20 @@ class _Work:
         """Run the agent and the check; return what came of it. Raises CodeagentError, OSError."""
         attempt = self._folder.attempt()
         progress, fault, spent = await asyncio.to_thread(self._progress, attempt.session)
-        settings = self._task.settings_over(self._place.settings)
-        if budget := settings.get("limits", {}).get("budget"):  # it is one of each run
+        settings = self._task.settings_over(self._context.settings)
+        if budget := settings.get("limits", {}).get("budget"):  # it counts for each run separately
             settings["limits"] = settings["limits"] | {"budget": max(budget - spent, 1e-6)}
         reader = _Reader(self._task, self._folder, self._tell)
         reader.ended = progress == "ended"
         reader.fault = fault
         work = Task(
-            _GO_ON if progress == "begun" else self._task.prompt,
+            _CONTINUE if progress == "begun" else self._task.prompt,
             self._local,
             settings,
             recipe=self._task.recipe,
             inputs=self._task.inputs,
             resume=attempt.session or None,
-            needs_sandbox=needs_engine(self._task, self._place),
+            needs_sandbox=needs_engine(self._task, self._context),
             lists_changes=False,
         )
         async with reader.first:
@@ -222,11 +227,11 @@ class _Work:
         return replace(record, changed=changed)
 
     async def _until_image(self, first: AsyncExitStack, sandbox: Any, commit: str) -> None:
-        """Wait while another task has the same image pulled or built; if there is none, have others
-        wait until `first` is closed. Raises OSError."""
+        """Wait while another task has the same image pulled or built; if no task does, make the
+        others wait until `first` is closed. Raises OSError."""
         described = commit if self._task.trust_project else ""
         name = digest([sandbox, described, os.uname().nodename])
-        made = self._place.state_dir / f"image-{name}"
+        made = self._context.state_dir / f"image-{name}"
         if made.exists():
             return
         self._tell({"state": "waiting for its image"})
@@ -251,8 +256,8 @@ class _Work:
         return await _to_its_end(made)
 
     def _progress(self, session: str) -> tuple[_Progress, str | None, float]:
-        """Return how far a session is that a killed process left, the `_fault` of its check, and
-        the US dollars that it has cost. Raises SessionError."""
+        """Return how far the session of a killed process got, the `_fault` of its check, and its cost
+        in US dollars. Raises SessionError."""
         events = (
             list(self._store.with_children(self._store.read(session).events)) if session else []
         )
@@ -304,7 +309,7 @@ class _Work:
             write_down(self._store, session, self._folder.page, "html", self._local.redactor)
 
     def _keep(self) -> None:
-        """Copy the files that the task wants to keep; links are not followed. Raises OSError."""
+        """Copy the files that `keep` names; links are not followed. Raises OSError."""
         for pattern in self._task.keep:
             for found in self._folder.copy.glob(pattern):
                 inside = found.relative_to(self._folder.copy)
@@ -317,8 +322,7 @@ class _Work:
 
 
 class _Reader:
-    """Reads the run of one task, answers as nobody would, and runs the check behind it (a
-    RunReader)."""
+    """Reads the run of one task, denies what needs approval, and then runs the check (a RunReader)."""
 
     def __init__(self, task: BatchTask, folder: TaskFolder, tell: Tell) -> None:
         self._task = task
@@ -329,15 +333,15 @@ class _Reader:
         self.ended = False
         """Whether the agent's work had ended before: the check alone is left to do."""
         self.first = AsyncExitStack()
-        """What keeps others waiting until the sandbox is ready."""
+        """Keeps tasks that need the same image waiting; closed when the sandbox is ready."""
         self.fault: str | None = None
-        """Why the check did not pass, empty if it did; None as long as it has not ended."""
+        """Why the check did not pass; empty if it passed, None until it has ended."""
 
     def say(self, text: str) -> None:
         self._tell({"state": text})
 
     def show_outside(self, event: KnownEvent) -> None:
-        """What is emitted before the run is in the log."""
+        """Do nothing: what is emitted before the run is in the log."""
 
     async def run(self, session: Session, prompt: str | RunRecipe | RunGroup) -> None:
         await self.first.aclose()
@@ -360,8 +364,8 @@ class _Reader:
                 self._tell({"state": "working", "turn": self._turns, "cost": cost})
 
     async def _checked(self, session: Session) -> str:
-        """Run the check in the session's sandbox; return why it did not pass. Raises SandboxError if
-        it could not end there."""
+        """Run the check in the session's sandbox; return why it did not pass, empty if it passed.
+        Raises SandboxError if it was cut off."""
         events = session.events()
         if session.do(RunShell(self._task.check, shared=False)) is not None:
             return "the check could not be started"
@@ -377,11 +381,11 @@ class _Reader:
             session.do(Stop(fault))
             await session.agent.settled()
             return fault
-        return "the session ended before the check"
+        return "the session ended before the check did"
 
 
 def _is_used(folder: Path) -> bool:
-    """Whether a process is at work in a folder; only this machine's are seen."""
+    """Whether a process of this machine has its working directory in a folder."""
     for link in Path("/proc").glob("[0-9]*/cwd"):
         with suppress(OSError):
             if link.readlink().is_relative_to(folder):
@@ -390,8 +394,7 @@ def _is_used(folder: Path) -> bool:
 
 
 def _fault(result: ToolResultAdded) -> str | None:
-    """Return why the check of this result did not pass, empty if it did; None if it was cut
-    off."""
+    """Return why a check with this result did not pass; empty if it passed, None if it was cut off."""
     if not result.is_error:
         return ""
     code = result.details.get("exit_code")
@@ -405,8 +408,8 @@ def _main_end(event: KnownEvent | UnknownEvent) -> RunFinished | None:
 
 
 def _unanswered(events: list[KnownEvent | UnknownEvent]) -> tuple[str, ...]:
-    """Return the rules that would have allowed what was denied for want of a user, or what it was,
-    each once."""
+    """Return, each once, the rules that would have allowed what was denied because nobody was there,
+    or the denied calls if there is no such rule."""
     asked: dict[str, str] = {}
     denied: dict[str, None] = {}
     for event in events:

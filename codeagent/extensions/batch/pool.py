@@ -1,5 +1,5 @@
-"""Runs the tasks of a batch in processes, as many at once as the machine and the engine keep up with,
-and within the budget."""
+"""Runs the tasks of a batch, as many at the same time as the machine and the container engine can
+handle, and within the budget."""
 
 import asyncio
 import os
@@ -12,10 +12,11 @@ from math import inf
 from pathlib import Path
 from typing import Any, Protocol
 
+from codeagent.changes.diff import count
 from codeagent.core.dataclass import dataclass
 from codeagent.core.errors import CodeagentError, ConfigError
 from codeagent.extensions.batch.copies import Mirror
-from codeagent.extensions.batch.perform import Place, Tell, given_up, needs_engine
+from codeagent.extensions.batch.perform import BatchContext, Tell, given_up, needs_engine
 from codeagent.extensions.batch.processes import WorkerDied
 from codeagent.extensions.batch.progress import BatchProgress
 from codeagent.extensions.batch.results import Results, TaskFolder, TaskRecord
@@ -23,51 +24,53 @@ from codeagent.extensions.batch.tasks import BatchTask
 from codeagent.extensions.batch.views import BatchView
 
 _MOST_DEATHS = 3
-"""How often the process of one task may die before the task has failed."""
+"""A task has failed once its process has died this often."""
 _TASK_BYTES = 300 << 20
-"""What a task is expected to take of the memory, its container included."""
+"""The memory that a task is expected to use, including its container."""
 _SLOW = 1.0
-"""Seconds for an answer of the engine beyond which no further task begins."""
+"""Seconds; while the engine takes longer to answer, no task begins beyond `BatchLimits.at_once`."""
 _LOOK_SECONDS = 0.25
+"""How often the pool looks at the running tasks, in seconds."""
 _MOST_WAITING = 0.25
-"""The share of their time that tasks at work may wait for a processor; a further one would only
-have them wait more."""
+"""The share of their time that running tasks may wait for a processor before no other begins: one
+more would only make them wait longer."""
 
 
 @dataclass(frozen=True)
 class BatchLimits:
-    """How much a batch may do."""
+    """How many tasks a batch runs at the same time, and what it may cost."""
 
     slots: int
-    """Tasks at the same time, at most."""
+    """The most tasks that run at the same time."""
     at_once: int
-    """Tasks at the same time that need no look at how busy this machine is."""
+    """So many tasks run at the same time however busy this machine is."""
     budget: float | None = None
     """US dollars for all tasks."""
 
 
 class TaskWorker(Protocol):
-    """Works on one task at a time, somewhere."""
+    """Works on one task at a time, in a process of this machine or of a cluster."""
 
     async def run(self, task: BatchTask, folder: TaskFolder, tell: Tell) -> TaskRecord:
         """Work on a task to its end. Raises WorkerDied, OSError."""
 
     def waited(self) -> float:
-        """Return for how many seconds it has waited for a processor of this machine."""
+        """Return how many seconds it has waited for a processor of this machine so far."""
 
     def stop(self) -> None:
-        """Have it stop in order; nothing waits for its end."""
+        """Have it stop in order, without waiting for it."""
 
     def kill(self) -> None:
         """End it at once."""
 
     async def close(self) -> None:
-        """Have it stop in order, and wait for its end; idempotent."""
+        """Have it stop in order, and wait until it has; idempotent."""
 
 
 class _Admission:
-    """Lets a task begin after each answer of the engine that was quick enough, and more at a time
-    as long as those at work hardly wait for a processor; nothing waits for answers."""
+    """Decides when another task may begin: the first `at_once` if the engine answers, more if it
+    answers quickly and the running tasks hardly wait for a processor. It never waits for an
+    answer."""
 
     def __init__(
         self, at_once: int, answers: Callable[[], Awaitable[None]], tell: Callable[[str], None]
@@ -76,13 +79,13 @@ class _Admission:
         self._answers = answers
         self._tell = tell
         self._most = at_once
-        """Tasks that the processors have time for, as far as that is known."""
+        """How many tasks the processors have time for, as far as that is known."""
         self._looked = (time.monotonic(), dict[TaskWorker, float]())
         self.asking: asyncio.Task[float] | None = None
-        """The question that is open."""
+        """The open question to the engine, if any."""
 
     def may_begin(self, working: Collection[TaskWorker], *, asks: bool) -> bool:
-        """Whether a further task may begin beside these; if it needs the engine, that is asked."""
+        """Whether another task may begin; if it `asks` the engine, the engine has to have answered."""
         if len(working) >= self._most:
             self._look(working)
         if len(working) >= self._most:
@@ -98,8 +101,8 @@ class _Admission:
         return seconds < (_SLOW if len(working) >= self._at_once else inf)
 
     def _look(self, working: Collection[TaskWorker]) -> None:
-        """Let more tasks be at work than these, or fewer, by how long they waited for a processor
-        since the last look."""
+        """Allow more running tasks, or fewer, by how long these have waited for a processor since the
+        last look."""
         now, waited = time.monotonic(), {worker: worker.waited() for worker in working}
         last, before = self._looked
         if now - last < _LOOK_SECONDS:
@@ -112,7 +115,7 @@ class _Admission:
         self._most = max(self._at_once, self._most + (step if quick else -step))
 
     async def _seconds(self) -> float:
-        """Return how long the answer took; infinity if there was none."""
+        """Ask the engine; return how many seconds the answer took, infinity if it did not answer."""
         began = time.monotonic()
         try:
             await self._answers()
@@ -129,7 +132,7 @@ class Pool:
     def __init__(
         self,
         results: Results,
-        place: Place,
+        context: BatchContext,
         limits: BatchLimits,
         *,
         new_worker: Callable[[], TaskWorker],
@@ -137,7 +140,7 @@ class Pool:
         view: BatchView,
     ) -> None:
         self._results = results
-        self._place = place
+        self._context = context
         self._new_worker = new_worker
         self._limits = limits
         self._progress = progress
@@ -150,14 +153,14 @@ class Pool:
         self._stopped = False
 
     async def prepare(self, tasks: Sequence[BatchTask]) -> None:
-        """Copy each repository once, some at a time, until that is done or stopped; a task whose
-        repository cannot be copied says so itself."""
+        """Make or update the mirror of each repository, until all are done or `stop` is called. A
+        failure is shown; the tasks of that repository will try again."""
         slots = asyncio.Semaphore(4)
 
         async def make(repository: str) -> None:
             async with slots:
                 try:
-                    await Mirror.of(repository, self._place.mirrors).update(repository)
+                    await Mirror.of(repository, self._context.mirrors).update(repository)
                 except ConfigError as error:
                     self._view.say(f"{error}")
 
@@ -166,9 +169,10 @@ class Pool:
             await self._preparing
 
     async def run(self, tasks: Sequence[BatchTask], answers: Callable[[], Awaitable[None]]) -> None:
-        """Work on all tasks, as far as the budget and `stop` let it. Raises ConfigError, OSError.
+        """Work on all tasks, or until the budget is used up or `stop` is called. Raises ConfigError,
+        OSError.
 
-        `answers` asks the engine for something small, and raises CodeagentError if it does not
+        `answers` makes a small request to the engine, and raises CodeagentError if there is no
         answer.
         """
         waiting = deque(tasks)
@@ -176,7 +180,7 @@ class Pool:
         try:
             while self._working or (waiting and not self._stopped):
                 if waiting and not self._stopped and self._has_room(waiting[0]):
-                    asks = needs_engine(waiting[0], self._place)
+                    asks = needs_engine(waiting[0], self._context)
                     if admission.may_begin(self._working.values(), asks=asks):
                         self._begin(waiting.popleft())
                         continue
@@ -184,9 +188,8 @@ class Pool:
                     break
                 await self._wait(admission.asking)
             if waiting and not self._stopped:
-                self._view.say(
-                    f"tasks that did not begin as they might pass --budget: {len(waiting)}"
-                )
+                left = count(len(waiting), "task")
+                self._view.say(f"{left} did not begin, as the cost might exceed --budget")
         finally:
             self._stopped = True
             if admission.asking is not None:
@@ -202,20 +205,20 @@ class Pool:
         asked = () if asking is None or asking.done() else (asking,)
         await asyncio.wait((looking, *self._working, *asked), return_when=asyncio.FIRST_COMPLETED)
         looking.cancel()
-        with suppress(OSError):  # what is lost is shown by nobody
+        with suppress(OSError):  # only those who watch miss it
             self._progress.write(self._results.path)
         for each in [each for each in self._working if each.done()]:
             self._idle.append(self._working.pop(each))
             await each
 
     def _has_room(self, task: BatchTask) -> bool:
-        most = self._results.spent + sum(self._held.values()) + task.budget(self._place.settings)
+        most = self._results.spent + sum(self._held.values()) + task.budget(self._context.settings)
         keeps = self._limits.budget is None or most <= self._limits.budget
         return keeps and len(self._working) < self._limits.slots
 
     def _begin(self, task: BatchTask) -> None:
         worker = self._idle.pop() if self._idle else self._new_worker()
-        self._held[task.key] = task.budget(self._place.settings)
+        self._held[task.key] = task.budget(self._context.settings)
         self._working[asyncio.ensure_future(self._work(worker, task))] = worker
 
     async def _work(self, worker: TaskWorker, task: BatchTask) -> None:
@@ -231,15 +234,15 @@ class Pool:
                 return
         if record is None:
             error = f"its process died {_MOST_DEATHS} times; see workers.log"
-            record = await given_up(task, folder, self._place, error)
-        if record.state != "interrupted":  # it can be continued
+            record = await given_up(task, folder, self._context, error)
+        if record.state != "interrupted":  # which can be continued
             self._results.append(record)
             del self._held[task.key]
         self._progress.has_ended(record)
         self._view.ended(record)
 
     def stop(self) -> None:
-        """Begin no more, and have what is at work stop in order; a second time, at once."""
+        """Begin no more tasks, and have the running ones stop in order; the second time, at once."""
         if self._stopped:
             for worker in self._all():
                 worker.kill()
@@ -256,7 +259,8 @@ class Pool:
 
 
 def slots_of_machine() -> int:
-    """Return how many tasks this machine, or the container that this process is in, has room for."""
+    """Return how many slots this machine has, or the container that this process is in: four per
+    processor, if there is memory for them."""
     processors = len(os.sched_getaffinity(0))
     with suppress(OSError, ValueError, StopIteration):
         lines = Path("/proc/meminfo").read_text().splitlines()

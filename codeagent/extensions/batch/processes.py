@@ -1,4 +1,4 @@
-"""The processes that work on the tasks of a batch, as their parent sees them."""
+"""The parent's end of the processes that work on the tasks of a batch."""
 
 import asyncio
 import json
@@ -12,7 +12,7 @@ from typing import Any, Protocol
 from codeagent.config.checking import as_given
 from codeagent.core.host_programs import HostProgram, start_program
 from codeagent.extensions.batch.pacing import Limits
-from codeagent.extensions.batch.perform import Place, Tell
+from codeagent.extensions.batch.perform import BatchContext, Tell
 from codeagent.extensions.batch.results import TaskFolder, TaskRecord
 from codeagent.extensions.batch.tasks import BatchTask
 from codeagent.extensions.batch.worker import LONGEST_LINE
@@ -33,9 +33,9 @@ class Pacer(Protocol):
 class Worker:
     """A process that works on one task at a time."""
 
-    def __init__(self, place: Place, log: Path, limiter: Pacer) -> None:
-        """`log` gets what it writes beside its answers."""
-        self.place = place
+    def __init__(self, context: BatchContext, log: Path, limiter: Pacer) -> None:
+        """`log` gets what the process writes to standard error."""
+        self.context = context
         self._log = log
         self._limiter = limiter
         self._process: asyncio.subprocess.Process | None = None
@@ -43,7 +43,7 @@ class Worker:
         self._stopped = False
 
     async def run(self, task: BatchTask, folder: TaskFolder, tell: Tell) -> TaskRecord:
-        """Work on a task to its end. Raises WorkerDied."""
+        """Work on a task until it ends, and return its record. Raises WorkerDied."""
         process = self._process or await self._started()
         if self._stopped:
             await self.close()
@@ -52,9 +52,9 @@ class Worker:
             {
                 "task": as_given(task),
                 "folder": str(folder.path),
-                "state": str(self.place.state_dir),
-                "mirrors": str(self.place.mirrors),
-                "settings": self.place.settings,
+                "state": str(self.context.state_dir),
+                "mirrors": str(self.context.mirrors),
+                "settings": self.context.settings,
             }
         )
         try:
@@ -108,12 +108,13 @@ class Worker:
 
     async def _told(self, process: asyncio.subprocess.Process) -> AsyncIterator[dict[str, Any]]:
         assert process.stdout is not None
-        while (line := await process.stdout.readline()).endswith(b"\n"):  # not cut off by its death
+        # A line without an end was cut off by the death of the process.
+        while (line := await process.stdout.readline()).endswith(b"\n"):
             yield json.loads(line)
 
     def waited(self) -> float:
-        """Return for how many seconds its process has waited for a processor; 0 if the system does
-        not say."""
+        """Return how many seconds its process has waited for a processor; 0 if the system does not
+        say."""
         if self._process is None:
             return 0.0
         try:
@@ -122,7 +123,7 @@ class Worker:
             return 0.0
 
     async def close(self) -> None:
-        """Have it stop in order, and wait for its end; idempotent."""
+        """Have it stop in order, and wait until it has; idempotent."""
         process = self._process
         if process is not None and process.stdin is not None:
             process.stdin.close()
@@ -130,7 +131,7 @@ class Worker:
             self._process = None  # until then it can be killed
 
     def stop(self) -> None:
-        """Have it stop in order; nothing waits for its end."""
+        """Have it stop in order, without waiting for it."""
         self._stopped = True
         if self._process is not None and self._process.stdin is not None:
             self._process.stdin.close()
@@ -142,4 +143,4 @@ class Worker:
 
 
 class WorkerDied(Exception):
-    """The process that worked on a task has ended without a result."""
+    """The process that worked on a task ended without a record."""

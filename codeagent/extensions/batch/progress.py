@@ -1,4 +1,4 @@
-"""What a batch is doing: counted where it runs, and written down for those who watch."""
+"""The progress of a batch: counted by the batch, and written to a file for `batch watch`."""
 
 import json
 import os
@@ -15,12 +15,12 @@ from codeagent.extensions.batch.results import TaskRecord
 
 _FILE = "running.json"
 _SILENCE = 60.0
-"""Seconds without a word after which a batch whose process is gone was killed."""
+"""If the file has not changed for so many seconds and the process is gone, the batch was killed."""
 
 
 @dataclass
 class BatchProgress:
-    """How far a batch is; times are in seconds since the epoch."""
+    """How far a batch is; times are in seconds since the epoch, costs in US dollars."""
 
     total: int
     slots: int
@@ -29,25 +29,29 @@ class BatchProgress:
     ended: int = 0
     passed: int = 0
     cost: float = 0.0
-    at_work: dict[str, dict[str, Any]] = field(default_factory=dict)
-    """By key: `since` when, and what was last said of its `state`, `turn` and `cost`."""
+    running: dict[str, dict[str, Any]] = field(default_factory=dict)
+    """For each running task, by its key: its `title`, `since` when it runs, and its last `state`,
+    `turn` and `cost`."""
 
     def changed(self, key: str, told: Mapping[str, Any]) -> None:
-        self.at_work.setdefault(key, {"since": time.time()}).update(told)
+        """Take over what a worker tells about a task."""
+        self.running.setdefault(key, {"since": time.time()}).update(told)
 
     def has_ended(self, record: TaskRecord) -> None:
-        self.at_work.pop(record.key, None)
+        """Count a task that has ended."""
+        self.running.pop(record.key, None)
         self.ended += 1
         self.passed += record.passed
         self.cost += record.usage.cost_usd or 0.0
 
     def write(self, folder: Path) -> None:
-        """Write it down for those who watch. Raises OSError."""
+        """Write the file in the results folder. Raises OSError."""
         replace_private(folder / _FILE, json.dumps(asdict(self)).encode(), synced=False)
 
     @classmethod
     def read(cls, folder: Path) -> Self | None:
-        """Return what a batch wrote down; None if none runs. Raises OSError, ValueError."""
+        """Return what the running batch wrote; None if no batch is running. Raises OSError,
+        ValueError."""
         try:
             found = cls(**json.loads(read_regular(folder / _FILE)))
             silent = time.time() - (folder / _FILE).stat().st_mtime > _SILENCE

@@ -1,4 +1,5 @@
-"""Works on the tasks of a batch on a Ray cluster: each is a Ray task, on a node with an engine."""
+"""Works on the tasks of a batch on a Ray cluster: each is a Ray task on a node with a container
+engine."""
 
 import asyncio
 import os
@@ -16,7 +17,7 @@ from codeagent.core.errors import ConfigError
 from codeagent.disk.opens import closing_fd, open_appended, read_regular
 from codeagent.extensions.batch.copies import Mirror, alone
 from codeagent.extensions.batch.pacing import Limiter, Limits
-from codeagent.extensions.batch.perform import Place, Tell
+from codeagent.extensions.batch.perform import BatchContext, Tell
 from codeagent.extensions.batch.processes import Worker, WorkerDied
 from codeagent.extensions.batch.remote import local_folder, reached, upload
 from codeagent.extensions.batch.results import Attempt, TaskFolder, TaskRecord
@@ -33,26 +34,32 @@ except ImportError as error:
 
 ray: Any = _ray  # its decorators hide the types of what they decorate
 ENGINE = "engine"
-"""The resource of a node that says how many tasks its container engine may have at a time."""
+"""The Ray resource of a node: how many tasks may use its container engine at the same time."""
 _TASK_BYTES = 300 << 20
 _REFRESH_SECONDS = 3600.0
+"""Seconds to wait while another task of the node updates the same mirror."""
 _RETRIES = 3
-"""How often Ray begins a task again whose node or process is lost."""
+"""How often Ray starts a task again after its node or its Ray process is lost."""
 
 
 class Cluster:
     """A connection to a cluster, and the limiter that all its tasks share."""
 
     def __init__(
-        self, address: str, place: Place, secrets: Path | None, slots: int | None, where: str
+        self,
+        address: str,
+        context: BatchContext,
+        secrets: Path | None,
+        slots: int | None,
+        where: str,
     ) -> None:
-        """`secrets` is a file on the nodes. `slots` may be more than the nodes have now, if more of
-        them can be started. `where` is the address of the results, or the folder that the nodes
-        share. Blocks; raises ConfigError."""
+        """Connect to the cluster. `secrets` is a file on the nodes. `slots` may exceed what the nodes
+        have, if more nodes start on demand. `where` is the address of the results, or the folder
+        that the nodes share. Blocks; raises ConfigError."""
         self._common = {
             "version": version("codeagent"),
             "batch": str(time.time_ns()),
-            "settings": place.settings,
+            "settings": context.settings,
             "secrets": str(secrets or ""),
             "where": where,
         }
@@ -88,8 +95,8 @@ class Cluster:
 
 
 def _sent_whole() -> Callable[[Mapping[str, Any], Any], bytes | str]:
-    """Return what a node runs: it is sent as it is, and not looked up by its name, as the node may
-    have another codeagent, or none."""
+    """Return the function that a node runs. Being local, it is sent by value and not looked up by its
+    name, as the node may have another version of codeagent, or none."""
 
     def begin(given: Mapping[str, Any], limiter: Any) -> bytes | str:
         from importlib import metadata
@@ -108,15 +115,14 @@ def _sent_whole() -> Callable[[Mapping[str, Any], Any], bytes | str]:
 
 
 class _SharedLimiter:
-    """The one limiter, as the nodes see it (a `processes.Pacer`): it is in a process of its own, which
-    Ray starts again if it is lost."""
+    """The limiter of all nodes (a `processes.Pacer`): an actor, which Ray starts again if it is lost."""
 
     def __init__(self, actor: Any) -> None:
         self._actor = actor
 
     async def begin(self, model: str, tokens: int) -> float:
         while True:
-            with suppress(RayError):  # it is being started again
+            with suppress(RayError):  # it is starting again
                 began: float = await self._actor.begin.remote(model, tokens)
                 return began
             await asyncio.sleep(1)
@@ -159,7 +165,7 @@ class RayWorker:
         return TaskRecord.of_line(found)
 
     def waited(self) -> float:
-        return 0.0  # the cluster itself begins only what it has processors for
+        return 0.0  # the cluster begins only tasks that it has processors for
 
     def stop(self) -> None:
         self._stopped = True
@@ -175,7 +181,7 @@ class RayWorker:
 
 
 def work_here(given: Mapping[str, Any], limiter: Any) -> bytes:
-    """Work on a task on this node; return the line of its record. Raises ConfigError."""
+    """Work on a task on this node; return the line of its record. Raises ConfigError, WorkerDied."""
     os.environ.update(_secrets(given["secrets"]))
     task = checked(BatchTask, given["task"])
     where, home = given["where"], Path(given["where"])
@@ -188,17 +194,17 @@ def work_here(given: Mapping[str, Any], limiter: Any) -> bytes:
         folder.begin(Attempt(given["attempt"], ""))
     state = (folder.path if alone_here else home) / "state"
     log = home / "workers.log"
-    place = Place(state, state_dir() / "mirrors", given["settings"])
-    worker = _workers.setdefault(given["batch"], Worker(place, log, _SharedLimiter(limiter)))
-    worker.place = place
+    context = BatchContext(state, state_dir() / "mirrors", given["settings"])
+    worker = _workers.setdefault(given["batch"], Worker(context, log, _SharedLimiter(limiter)))
+    worker.context = context
 
     async def work() -> TaskRecord:
         working = asyncio.current_task()
         assert working is not None
-        # Ray cancels by a signal that wakes no loop but one with a handler of its own.
+        # Ray cancels with a signal, which wakes an event loop only if the loop handles it.
         asyncio.get_running_loop().add_signal_handler(signal.SIGINT, working.cancel)
         try:
-            await _refresh(task.repository, place.mirrors, given["batch"], log)
+            await _refresh(task.repository, context.mirrors, given["batch"], log)
             return await worker.run(task, folder, lambda told: None)
         except BaseException as error:
             await worker.close()
@@ -213,14 +219,15 @@ def work_here(given: Mapping[str, Any], limiter: Any) -> bytes:
 
 
 _workers: dict[str, Worker] = {}
-"""That of the batch for which Ray has this process: it works on one task after the other, and ends
-with this process."""
+"""The worker of each batch that this Ray process has worked for, by the batch's number; it ends with
+this process."""
 _LOOP = asyncio.Runner()
+"""Runs all tasks of this Ray process, as a worker belongs to one event loop."""
 
 
 async def _refresh(repository: str, mirrors: Path, batch: str, log: Path) -> None:
-    """Have the node's mirror of a repository as it was when the batch began, or later; a failure is
-    written to the log, and the task says so itself if it has no mirror."""
+    """Update the node's mirror of a repository once per batch. A failure is only written to the log: if
+    there is no mirror, the task itself fails."""
     mirror = Mirror.of(repository, mirrors)
     fresh = mirror.folder.with_suffix(".batch")
     try:
@@ -234,7 +241,7 @@ async def _refresh(repository: str, mirrors: Path, batch: str, log: Path) -> Non
 
 
 def _secrets(path: str) -> dict[str, str]:
-    """Read `NAME=value` lines from a file of this node. Raises ConfigError."""
+    """Read `NAME=value` lines from a file on this node; none without a path. Raises ConfigError."""
     if not path:
         return {}
     try:
@@ -246,6 +253,6 @@ def _secrets(path: str) -> dict[str, str]:
         name, equals, value = line.partition("=")
         if line.strip() and not line.startswith("#"):
             if not equals:
-                raise ConfigError(f"{path}:{number}: write NAME=value")  # never what is there
+                raise ConfigError(f"{path}:{number}: write NAME=value")  # the line may be a key
             found[name.strip()] = value.strip()
     return found

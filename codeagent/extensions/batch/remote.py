@@ -1,5 +1,5 @@
-"""Results at an address that fsspec knows, such as `s3://BUCKET/NAME`, for nodes that share no folder:
-what is there counts, and each machine works in a folder of its own."""
+"""Results at an address that fsspec knows, such as `s3://BUCKET/NAME`, for nodes that share no folder.
+The address has the truth; each machine works in its own folder."""
 
 from collections.abc import Iterable, Iterator
 from contextlib import contextmanager, suppress
@@ -13,25 +13,26 @@ from codeagent.extensions.batch.copies import discard
 from codeagent.extensions.batch.results import RECORD, RECORDS, Results, TaskFolder, TaskRecord
 
 _RECORDS = "records"
-"""Has the last record of each task; `results.jsonl` is not there before a batch has ended."""
+"""The folder with the last record of each task; `results.jsonl` is uploaded when a batch ends."""
 
 
 class RemoteResults(Results):
-    """The results at an address; `path` is this machine's copy of them."""
+    """The results at an address; `path` is the folder of this machine's copy."""
 
     def __init__(self, url: str) -> None:
         super().__init__(local_folder(where := url.rstrip("/")))
         self.where = where
 
     def read(self) -> Self:
-        """Read the records here, and add those that are only there. Raises ConfigError."""
+        """Read the records of this machine, and add those that only the address has. Raises
+        ConfigError."""
         super().read()
         with reached(self.where) as (files, root):
             names = list[str]()
-            for place in (f"{root}/{RECORDS}", f"{root}/{_RECORDS}"):
-                # Another error must not look as if there were none: all would be done again.
+            for path in (f"{root}/{RECORDS}", f"{root}/{_RECORDS}"):
+                # Any other error must not look like no records: every task would be done again.
                 with suppress(FileNotFoundError):
-                    names += files.ls(place, detail=False)
+                    names += files.ls(path, detail=False)
             found = files.cat(names) if names else {}
             for name in names:
                 for record in map(TaskRecord.of_line, found[name].splitlines()):
@@ -60,13 +61,13 @@ def local_folder(url: str) -> Path:
 
 @contextmanager
 def reached(url: str) -> Iterator[tuple[Any, str]]:
-    """Yield the file system of an address, and the path in it. Raises ConfigError, whatever goes
-    wrong there."""
+    """Yield the file system of an address, and the path in it. Raises ConfigError for any error of the
+    file system."""
     try:
         from fsspec.core import url_to_fs  # comes with codeagent[ray]
 
         files, root = url_to_fs(url)
-        files.auto_mkdir = True  # a file system with folders makes those that it needs
+        files.auto_mkdir = True  # for file systems that have folders
         yield files, root
     except Exception as error:  # each file system has errors of its own
         raise ConfigError(
@@ -76,8 +77,8 @@ def reached(url: str) -> Iterator[tuple[Any, str]]:
 
 
 def upload(folder: TaskFolder, url: str) -> None:
-    """Put a task's folder at an address, and remove it here. Its record comes last: until then, that
-    is empty, and the task has no result. Blocks; raises ConfigError."""
+    """Upload a task's folder to an address, and remove it here. The record comes last: until then it is
+    empty, and the task has no result. Blocks; raises ConfigError."""
     discard(folder.path / "state/checkpoints")
     key = folder.path.name
     with reached(url) as (files, root):

@@ -1,4 +1,4 @@
-"""Writes down what came of a batch: as Markdown, and as one HTML page that needs nothing else."""
+"""Writes the summary of a batch, as Markdown and as one self-contained HTML page."""
 
 import html
 from collections import Counter
@@ -18,18 +18,19 @@ from codeagent.extensions.batch.tasks import BatchTask
 
 _MOST_RULES = 20
 _LONGEST_DIFF = 2 << 20
-"""Bytes of a patch that its page shows."""
+"""The page of a patch shows this many of its bytes."""
 
 
 def write_reports(results: Results, tasks: Sequence[BatchTask]) -> None:
-    """Write `summary.md` and `index.html` into the folder of the results. Raises OSError."""
+    """Write `summary.md` and `index.html` into the results folder. Raises OSError."""
     records = [results.records[task.key] for task in tasks if task.key in results.records]
     replace_private(results.path / "summary.md", markdown(records, len(tasks)).encode())
     replace_private(results.path / "index.html", page(records, len(tasks)).encode())
 
 
 def markdown(records: Sequence[TaskRecord], total: int) -> str:
-    """Return the summary: how many passed, what it cost, what was denied, and a row for each."""
+    """Return the summary of `total` tasks: how many passed, their cost, what was denied, and a row for
+    each record."""
     usage = sum((record.usage for record in records), Usage())
     states = Counter(record.state for record in records)
     lines = [
@@ -47,7 +48,7 @@ def markdown(records: Sequence[TaskRecord], total: int) -> str:
     ]
     denied = Counter(rule for record in records for rule in record.denied)
     if denied:
-        lines += ["Denied, as nobody was there to allow it. These rules would have allowed it:", ""]
+        lines += ["Denied, as nobody was there to approve. These rules would have allowed it:", ""]
         lines += [
             f"- {_code(rule)}: {count(number, 'time')}"
             for rule, number in denied.most_common(_MOST_RULES)
@@ -77,7 +78,7 @@ def _row(record: TaskRecord) -> str:
 
 
 def _plain(text: str) -> str:
-    """Return a text that is nothing but text in a table of Markdown."""
+    """Escape a text, so that it is plain text in a Markdown table."""
     return html.escape(text).translate({ord(each): f"&#{ord(each)};" for each in "\\|`[]*_"})
 
 
@@ -87,8 +88,8 @@ def _code(text: str) -> str:
 
 
 def page(records: Sequence[TaskRecord], total: int) -> str:
-    """Return the page with a table that can be filtered and sorted, and two plots; `total` counts
-    tasks without a record too."""
+    """Return the page, with a table to filter and sort and two plots; `total` also counts tasks without
+    a record."""
     rows = [
         {
             "key": record.key,
@@ -118,6 +119,6 @@ def diff_page(title: str, patch: Path) -> str:
 
 
 def _filled(name: str, data: Any) -> str:
-    """Return a page with the data for its script."""
+    """Return a page with the data that its script reads."""
     text = Path(__file__).with_name(name).read_text(encoding="utf-8")
     return text.replace("/*DATA*/null", to_json(data).decode().replace("<", "\\u003c"))

@@ -1,5 +1,5 @@
-"""The folder with the results of a batch: what became of each task, added to one file and never
-changed there."""
+"""The results folder of a batch: a folder for each task, and one file to which the records are added
+and in which they never change."""
 
 import errno
 import gc
@@ -25,8 +25,8 @@ from codeagent.extensions.batch.tasks import BatchTask
 from codeagent.workspace.snapshots.store import SnapshotStore
 
 State = RunReason | Literal["passed"]
-"""How a task ended: its check passed or `failed`, it is `done` without one, or why the agent ended
-early."""
+"""How a task ended: its check `passed` or `failed`, it is `done` and has no check, or the reason why
+the agent ended early."""
 Retry = Literal["failed", "denied", "all"]
 RECORDS = "results.jsonl"
 RECORD = "record.json"
@@ -36,7 +36,7 @@ _TASK = "task.json"
 
 @dataclass(frozen=True)
 class TaskRecord:
-    """What became of one task."""
+    """How an attempt at a task ended."""
 
     key: str
     subject: str
@@ -44,35 +44,37 @@ class TaskRecord:
     title: str
     repository: str
     commit: str
-    """The full hash of the commit that it began at; empty if it could not begin."""
+    """The full hash of the commit that it started from; empty if it could not start."""
     model: str
     state: State
     error: str
-    """Why it failed or ended early; else empty."""
+    """Why it failed or ended early, otherwise empty."""
     denied: tuple[str, ...]
-    """The rules that would have allowed what nobody was there to allow."""
+    """The rules that would have allowed what was denied because nobody was there to approve."""
     changed: tuple[int, int, int]
-    """Files that the patch changes, lines that it adds, and lines that it removes."""
+    """The numbers of files that the patch changes, lines that it adds and lines that it removes."""
     usage: Usage
     turns: int
     seconds: float
+    """How long the last process worked on it."""
     attempt: int
-    """From 1."""
+    """The number of the attempt, from 1."""
     session: str
     """The id of the session; empty if none began."""
 
     @property
     def passed(self) -> bool:
-        """Whether it is done and its check, if it has one, passed."""
+        """Whether the agent finished and the check, if there is one, passed."""
         return self.state in ("passed", "done")
 
     def line(self) -> bytes:
+        """Return it as a line of JSON."""
         return json.dumps(asdict(self), ensure_ascii=False).encode() + b"\n"
 
     @classmethod
     def of_line(cls, line: bytes) -> Self:
-        """Raises ValueError, TypeError, KeyError for anything else."""
-        given: dict[str, Any] = from_json(line)  # in half the time of json.loads
+        """Read what `line` wrote. Raises ValueError, TypeError, KeyError for anything else."""
+        given: dict[str, Any] = from_json(line)  # takes half as long as json.loads
         usage = Usage(**given.pop("usage"))
         changed, denied = tuple(given.pop("changed")), tuple(given.pop("denied"))
         return cls(**given, usage=usage, changed=changed, denied=denied)
@@ -80,7 +82,7 @@ class TaskRecord:
 
 @dataclass(frozen=True)
 class Attempt:
-    """What was begun of a task that has no record yet."""
+    """An attempt that has begun: its number, and its commit and session as soon as it has them."""
 
     number: int
     commit: str
@@ -89,7 +91,7 @@ class Attempt:
 
 @dataclass(frozen=True)
 class TaskFolder:
-    """The folder of one task; everything in it is written by the process that works on the task."""
+    """The folder of one task; the process that works on the task writes everything in it."""
 
     path: Path
 
@@ -104,46 +106,46 @@ class TaskFolder:
 
     @property
     def diff(self) -> Path:
-        """The patch, as a page."""
+        """The page of the patch."""
         return self.path / "diff.html"
 
     @property
     def kept(self) -> Path:
-        """What the task wants to keep."""
+        """The files that `keep` names."""
         return self.path / "kept"
 
     @property
     def page(self) -> Path:
-        """The session, as a page."""
+        """The page of the session."""
         return self.path / "session.html"
 
     def describe(self, task: BatchTask) -> None:
-        """Write down what the task is. Raises OSError."""
+        """Write the task's content to the folder. Raises OSError."""
         text = json.dumps(task.described(), indent=2, ensure_ascii=False)
         replace_private(self.path / _TASK, text.encode())
 
     def name(self) -> str:
-        """Return what the task is called; empty if it has no name. Raises OSError."""
+        """Return the task's name; empty if it has none. Raises OSError."""
         return str(json.loads(read_regular(self.path / _TASK))["name"])
 
     def attempt(self) -> Attempt:
-        """Return what was begun, or is to be. Raises OSError."""
+        """Return the attempt that was begun last, by default the first. Raises OSError."""
         try:
             return Attempt(**json.loads(read_regular(self.path / _ATTEMPT)))
         except FileNotFoundError:
             return Attempt(1, "")
 
     def begin(self, attempt: Attempt) -> None:
-        """Write down what is begun. Raises OSError."""
+        """Write down that an attempt begins. Raises OSError."""
         replace_private(self.path / _ATTEMPT, json.dumps(asdict(attempt)).encode())
 
     def finish(self, record: TaskRecord) -> None:
-        """Write down what became of the task: from then on it is never done again by itself. Raises
-        OSError."""
+        """Write down the record: from then on the task is done again only if `--retry` asks for it.
+        Raises OSError."""
         replace_private(self.path / RECORD, record.line())
 
     def record(self) -> TaskRecord | None:
-        """Return what became of the last attempt; None if it has not ended. Raises OSError,
+        """Return the record of the last attempt; None if it has not ended. Raises OSError,
         ValueError."""
         try:
             record = TaskRecord.of_line(read_regular(self.path / RECORD))
@@ -152,8 +154,8 @@ class TaskFolder:
         return None if self.follows(record) else record
 
     def clear(self) -> None:
-        """Remove what an earlier attempt left, or one that was cut off while it made its copy.
-        Raises OSError."""
+        """Remove what an earlier attempt left, or one that was cut off before its working copy was
+        complete. Raises OSError."""
         if not self.attempt().commit:
             for each in (self.copy, self.patch, self.diff, self.kept, self.page):
                 discard(each)
@@ -167,7 +169,7 @@ class TaskFolder:
             discard(left)
 
     def follows(self, record: TaskRecord) -> bool:
-        """Whether an attempt was begun after the one of this record. Raises OSError."""
+        """Whether another attempt was begun after this record. Raises OSError."""
         return self.attempt().number > record.attempt
 
 
@@ -177,33 +179,33 @@ class Results:
     def __init__(self, path: Path) -> None:
         self.path = path.absolute()
         self.where = str(self.path)
-        """The folder, or the address, where they are kept."""
+        """The folder or the address of the results."""
         self.records: dict[str, TaskRecord] = {}
-        """The last of each task, by its key, in the order in which they ended."""
+        """The last record of each task, by its key, in the order in which the tasks ended."""
         self.spent = 0.0
-        """US dollars, of all attempts that have ended."""
+        """The cost of all attempts that have ended, in US dollars."""
         self.unfinished: set[str] = set()
-        """The keys of the tasks that were at work when the batch was killed."""
+        """The keys of the tasks that were running when the batch was killed."""
         self._lock: int | None = None
         self._file: int | None = None
 
     @property
     def state_dir(self) -> Path:
-        """Where the sessions are."""
+        """The state folder of the batch: it contains the sessions."""
         return self.path / "state"
 
     def folder(self, key: str) -> TaskFolder:
         return TaskFolder(self.path / key)
 
     def read(self) -> Self:
-        """Read the records. A line that a crash cut off is left out. Raises ConfigError."""
+        """Read the records; a line that a crash cut off is ignored. Raises ConfigError."""
         try:
             data = read_regular(self.path / RECORDS)
         except FileNotFoundError:
             return self
         except OSError as error:
             raise ConfigError(f"{self.path / RECORDS} cannot be read ({error.strerror})") from error
-        gc.disable()  # all of it is kept: to look for garbage takes half of the time
+        gc.disable()  # nothing of it is garbage, and looking for some would take half of the time
         try:
             self._add_lines(data)
         finally:
@@ -220,14 +222,14 @@ class Results:
                 ) from None
 
     def fetch(self, keys: Iterable[str]) -> None:
-        """Have the folders of these tasks on this machine. Raises ConfigError."""
+        """Download the folders of these tasks if they are at an address. Raises ConfigError."""
 
     def publish(self) -> None:
-        """Have the records and reports where they are kept. Raises ConfigError."""
+        """Upload the records and the summary if they belong at an address. Raises ConfigError."""
 
     def hold(self) -> Self:
-        """Read the records, and keep others from writing until `close`, also if it fails. Raises
-        ConfigError, OSError."""
+        """Read the records, and keep other batches from writing until `close`, which has to be
+        called also if this fails. Raises ConfigError, OSError."""
         make_private_folder(self.path)
         self._lock = open_lock_file(self.path / "lock")
         if not try_lock(self._lock):
@@ -244,12 +246,13 @@ class Results:
 
     @property
     def _begun(self) -> Path:
-        """Has an empty file for each task at work, so that a start need not look at all tasks."""
+        """The folder with an empty file for each running task, so that a start need not look at all
+        tasks."""
         return self.path / "begun"
 
     def begin(self, key: str) -> TaskFolder:
-        """Note that a task is worked on, and return its folder: a task that has ended before is
-        done again, unless that was begun already. Raises OSError."""
+        """Note that a task is running, and return its folder. If the task has ended before, another
+        attempt begins, unless it has begun already. Raises OSError."""
         folder = self.folder(key)
         (self._begun / key).touch(0o600)
         record = self.records.get(key)
@@ -258,9 +261,9 @@ class Results:
         return folder
 
     def collect(self) -> None:
-        """Add what tasks had written down when the process that adds records was killed, and remove
-        their copies; a process of that batch may still be at work on the others. Raises OSError,
-        ValueError."""
+        """Add the records that are only in the folders of tasks, as the batch was killed, and remove
+        the working copies of those tasks; processes of that batch may still work on the others.
+        Raises OSError, ValueError."""
         for key in sorted(self.unfinished):
             folder, known = self.folder(key), self.records.get(key)
             record = folder.record()
@@ -270,7 +273,8 @@ class Results:
                 self._end(key)
 
     def append(self, record: TaskRecord) -> None:
-        """Add a record; it is on the disk when this returns. Raises OSError: then it is not there."""
+        """Add a record: it is on the disk when this returns, and not at all if this raises
+        OSError."""
         assert self._file is not None
         size, line = os.fstat(self._file).st_size, record.line()
         try:
@@ -284,8 +288,8 @@ class Results:
         self._end(record.key)
 
     def _end(self, key: str) -> None:
-        """Remove what an ended task leaves; what its process still removes, or what cannot be
-        removed, is left to the next start."""
+        """Remove what an ended task no longer needs. If its process still holds the lock, or
+        something cannot be removed, the next start does that."""
         folder = self.folder(key)
         self.unfinished.discard(key)
         with suppress(OSError), locked(folder.path / "lock"):
@@ -300,8 +304,8 @@ class Results:
     def missing(
         self, tasks: Collection[BatchTask], retry: Collection[Retry] = ()
     ) -> list[BatchTask]:
-        """Return the tasks that are to be done: those that were begun, then those without a record
-        and those whose end is to be tried again."""
+        """Return the tasks to do: first those that were begun, then those without a record and those
+        that ended in a way to `retry`."""
         found = [task for task in tasks if self._is_missing(task.key, retry)]
         return sorted(found, key=lambda task: task.key not in self.unfinished)
 

@@ -1,5 +1,5 @@
-"""The tasks of a batch: read from JSON lines, YAML or a folder of such files; the key of each is a
-digest of what it says."""
+"""Reads the tasks of a batch from JSON lines, YAML or a folder of such files; the key of a task
+contains a digest of its content."""
 
 import json
 import os
@@ -26,45 +26,48 @@ from codeagent.tools.shell.rules import decides
 
 _SUFFIXES = (".jsonl", ".yaml", ".yml")
 _LARGEST = 256 << 20
+"""Bytes of a task file."""
 _LONG_YAML = 64 << 10
-"""Bytes from which on a file of YAML may be too much to be read."""
+"""If an unreadable YAML file has more bytes than this, it may be too long rather than wrong."""
 _ADDRESS = lazy_regex(r"[a-z][a-z0-9+]*://|[^/\s]+@[^/\s]+:")
 """How the address of a repository on another machine begins."""
 LOGIN = lazy_regex(r"(?<=://)([^/?#\s:@]*):([^/?#\s]*)@")
-"""In an address: who logs in, and the password."""
+"""The user name and the password in an address."""
 _SERVER = lazy_regex(r"://(\[[^]]*]|[^/?#:]*)(:\d*)?([/?#]|$)")
 _UNSAFE = lazy_regex(r"[^A-Za-z0-9._]+")
 
 
 @record
 class BatchTask(Section):
-    """One task: which repository, what to do there, within which limits, and how it is judged."""
+    """A task: its repository, what to do there, its limits, and how the result is judged."""
 
     repository: Annotated[str, filled("repository")]
     """A folder, a bundle, or the address of a repository; a path is relative to the file."""
     commit: str = "HEAD"
-    """A commit, branch or tag to begin at."""
+    """The commit, branch or tag to start from."""
     prompt: str = ""
     recipe: str = ""
     """The name of a recipe to run in place of a prompt."""
     inputs: dict[str, str] = field(default_factory=dict)
-    """Those of the recipe."""
+    """The inputs of the recipe."""
     check: str = ""
-    """A command that judges the result: it runs in the same sandbox, and 0 means passed."""
+    """A command that judges the result: it runs in the same sandbox, and exit code 0 means passed."""
     check_seconds: Annotated[float, above(0)] = 600.0
+    """The time limit of the check, in seconds."""
     keep: tuple[str, ...] = ()
-    """Patterns of files to keep beside the patch, ignored ones too."""
+    """Patterns of files to keep beside the patch, including ignored ones."""
     name: str = ""
-    """What it is called in tables."""
+    """Its name in tables and on the page."""
     model: str | None = None
     mode: Mode | None = None
     rules: dict[str, Any] = field(default_factory=dict)
     """`allow`, `ask` and `deny`, each a list."""
     limits: dict[str, Any] = field(default_factory=dict)
+    """The table `limits` of `config.toml`."""
     settings: dict[str, Any] = field(default_factory=dict)
     """Further settings, as in `config.toml`."""
     trust_project: bool = False
-    """Use the tools, recipes and the image that the repository describes, as they are there."""
+    """Use the tools, recipes and image that the repository describes."""
 
     def __post_init__(self) -> None:
         if bool(self.prompt.strip()) == bool(self.recipe):
@@ -79,33 +82,34 @@ class BatchTask(Section):
 
     @cached_property
     def key(self) -> str:
-        """The task's folder: its name, as far as a folder can have it, and a digest of all it
-        says."""
+        """The name of the task's folder: the task's name, as far as a folder name allows, and a digest
+        of its content."""
         name = _UNSAFE.sub("-", self.name).strip("-.")[:40]
         return f"{name}-{digest(self.described())}".lstrip("-")
 
     @property
     def subject(self) -> str:
-        """A digest of what is to be done and how it is judged, whoever does it."""
+        """A digest of what to do and how it is judged; the same for every model and all settings."""
         said = (self.address, self.commit, self.prompt, self.recipe, self.inputs, self.check)
         return digest(said)
 
     @property
     def address(self) -> str:
-        """The repository, without a password."""
+        """The repository, without its password."""
         return LOGIN.sub("", self.repository)
 
     def described(self) -> dict[str, Any]:
-        """Return what it says, without a password."""
+        """Return its content as JSON values, without the password."""
         said = {each.name: getattr(self, each.name) for each in fields(self)}
         return {**said, "repository": self.address}
 
     @property
     def title(self) -> str:
+        """Its name, or else the beginning of its prompt, in at most 60 characters."""
         return one_line(self.name or self.prompt or self.recipe, 60)
 
     def settings_over(self, common: Mapping[str, Any]) -> dict[str, Any]:
-        """Return the settings of its session; the task's own win over those for all."""
+        """Return the settings of its session; the task's own win over `common`, those for all tasks."""
         own = {"model": self.model, "mode": self.mode, "rules": self.rules, "limits": self.limits}
         given = {name: value for name, value in own.items() if value}
         return merged(merged(common, self.settings), given)
@@ -116,13 +120,13 @@ class BatchTask(Section):
 
 
 def digest(said: Any) -> str:
-    """Return a short name for what can be written as JSON."""
+    """Return 16 hex digits of the SHA-256 of a value, written as JSON."""
     return sha256(json.dumps(said, sort_keys=True).encode()).hexdigest()[:16]
 
 
 def merged(below: Mapping[str, Any], over: Mapping[str, Any]) -> dict[str, Any]:
-    """Return both tables in one: tables in them are merged, rules are added, other values of the
-    second win."""
+    """Return one table of both: tables inside are merged, lists are joined, and other values of `over`
+    win."""
     out = dict(below)
     for name, value in over.items():
         before = out.get(name)
@@ -136,7 +140,8 @@ def merged(below: Mapping[str, Any], over: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def read_tasks(path: Path) -> list[BatchTask]:
-    """Read the tasks of a file, or of every such file in a folder; what says the same is one task.
+    """Read the tasks of a file, or of every task file in a folder; tasks with the same content are
+    one task.
 
     Raises ConfigError with the file and the line.
     """
@@ -168,12 +173,12 @@ def _of_file(path: Path) -> Iterator[BatchTask]:
 
 @cache
 def check_settings(given: str) -> None:
-    """Raise ConfigError if settings, as JSON, cannot be those of a session of the user's."""
+    """Raise ConfigError if these settings, as JSON, are not valid in a session of the user."""
     load_settings(
         json.loads(given),
         environment=os.environ,
         user_file=user_config_file(),
-        workspace=state_dir(),  # which is no project
+        workspace=state_dir(),  # it is not a project
         decides=decides,
     )
 
@@ -183,7 +188,8 @@ def _lines(data: bytes) -> Iterator[tuple[int, Any]]:
 
 
 def _yaml(path: Path, data: bytes) -> Iterator[tuple[int, Any]]:
-    """Yield the tasks of a list, or of `tasks:` with `defaults:` beside them."""
+    """Yield the tasks of a list, or of `tasks:` with `defaults:` merged into each, with their lines.
+    Raises ConfigError."""
     try:
         found = documents(data)
     except Unreadable as error:
@@ -204,7 +210,7 @@ def _yaml(path: Path, data: bytes) -> Iterator[tuple[int, Any]]:
 
 
 def _placed(value: Any, folder: Path) -> Any:
-    """Return the task with the whole path of a repository on this machine."""
+    """Return the task with an absolute path, if its repository is on this machine."""
     where = value.get("repository") if isinstance(value, dict) else None
     if not isinstance(where, str) or not where or _ADDRESS.match(where):
         return value
@@ -213,11 +219,12 @@ def _placed(value: Any, folder: Path) -> Any:
 
 @cache
 def _whole(folder: Path, where: str) -> str:
-    """Return the whole path of what many tasks name."""
+    """Return an absolute path; cached, as many tasks name the same repository."""
     return str(Path(folder, Path(where).expanduser()).resolve())
 
 
 def _fault(error: ValueError | ConfigError) -> str:
+    """Say what is wrong with a task."""
     if isinstance(error, ConfigError):
         return str(error).removeprefix("the command line: ")
     if not isinstance(error, WrongValue):
@@ -226,4 +233,4 @@ def _fault(error: ValueError | ConfigError) -> str:
     if not error.unknown:
         return f"{where}: {error}" if where else str(error)
     known = [each.name for each in fields(BatchTask)]
-    return f"there is no key {where}{nearest_or_all(str(error.path[-1]), known)}"
+    return f"{where}: no such key{nearest_or_all(str(error.path[-1]), known)}"

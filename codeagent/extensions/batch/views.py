@@ -1,4 +1,4 @@
-"""Shows a batch: a live table on a terminal, one line per end elsewhere."""
+"""Shows a batch: as a live table on a terminal, and as one line for each task that ends."""
 
 import os
 import time
@@ -17,7 +17,7 @@ from codeagent.extensions.batch.progress import BatchProgress
 from codeagent.extensions.batch.results import TaskRecord
 
 _OTHER_LINES = 4
-"""Lines of the terminal that the tasks at work leave free."""
+"""Lines of the terminal that the running tasks leave free."""
 
 
 def end_line(record: TaskRecord) -> str:
@@ -26,7 +26,7 @@ def end_line(record: TaskRecord) -> str:
     cost = f" ${record.usage.cost_usd:.4f}" if record.usage.cost_usd else ""
     why = f": {one_line(record.error, 160)}" if record.error else ""
     if record.denied:
-        why += f"; a rule would have allowed it: {one_line(record.denied[0], 80)}"
+        why += f"; this rule would have allowed it: {one_line(record.denied[0], 80)}"
     return (
         f"{record.state:<11} {record.title}  {count(files, 'file')} +{added} −{removed}"
         f"  {count(record.turns, 'turn')} {duration(record.seconds)}{cost}{why}"
@@ -34,14 +34,15 @@ def end_line(record: TaskRecord) -> str:
 
 
 def picture(progress: BatchProgress, most: int) -> Group:
-    """Return the tasks at work, the longest first and at most so many, and a line about all."""
+    """Return a table of at most `most` running tasks, the longest-running first, and a line about the
+    batch."""
     table = Table(box=None, pad_edge=False, show_header=False, expand=True)
     for ratio in (5, 3):
         table.add_column(no_wrap=True, ratio=ratio)
     for width in (8, 11, 9):
         table.add_column(no_wrap=True, width=width, justify="right")
     now = time.time()
-    rows = sorted(progress.at_work.items(), key=lambda item: float(item[1]["since"]))
+    rows = sorted(progress.running.items(), key=lambda item: float(item[1]["since"]))
     for _, row in rows[:most]:
         cost = f"${row['cost']:.4f}" if row.get("cost") else ""
         turn = f"turn {row['turn']}" if "turn" in row else ""
@@ -57,17 +58,17 @@ def _summary(progress: BatchProgress, seconds: float) -> str:
     cost = f" · ${progress.cost:.2f}" if progress.cost else ""
     return (
         f"{progress.ended} of {progress.total} · {progress.passed} passed"
-        f" · {len(progress.at_work)} at work in {progress.slots} slots"
-        f" · {duration(seconds)} · {rate:.0f} tasks an hour{cost}"
+        f" · {len(progress.running)} running in {progress.slots} slots"
+        f" · {duration(seconds)} · {rate:.0f} tasks per hour{cost}"
     )
 
 
 class BatchView:
-    """Writes a line for each task that ends; a table below them is redrawn on a terminal."""
+    """Prints a line for each task that ends, and on a terminal a live table below them."""
 
     def __init__(self, progress: BatchProgress) -> None:
         self.progress = progress
-        # `sys.stdout` shows escape sequences instead of sending them.
+        # `sys.stdout` spells escape sequences out instead of sending them.
         out = os.fdopen(1, "w", encoding="utf-8", errors="backslashreplace", closefd=False)
         self._console = Console(
             file=out, highlight=False, markup=False, emoji=False, soft_wrap=True
@@ -96,6 +97,7 @@ class BatchView:
         return picture(self.progress, max(1, self._console.height - _OTHER_LINES))
 
     def ended(self, record: TaskRecord) -> None:
+        """Show the line of a task that has ended."""
         self.say(end_line(record))
 
     def say(self, text: str) -> None:

@@ -1,5 +1,5 @@
-"""`codeagent batch work`: a process that works on one task after the other, as the batch that started
-it says on standard input; it ends with that."""
+"""`codeagent batch work`: a process that works on one task after the other. The batch that started it
+writes the tasks to its standard input; the process ends with that input."""
 
 import argparse
 import asyncio
@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Any
 
 from codeagent.config.checking import checked
 from codeagent.extensions.batch.pacing import PacingLine, SharedPacing
-from codeagent.extensions.batch.perform import Place, Tell, perform
+from codeagent.extensions.batch.perform import BatchContext, Tell, perform
 from codeagent.extensions.batch.results import TaskFolder
 from codeagent.extensions.batch.tasks import BatchTask
 from codeagent.llm.server_knowledge import ServerKnowledge
@@ -24,11 +24,12 @@ if TYPE_CHECKING:
     from codeagent.commands.ports import App
 
 LONGEST_LINE = 64 << 20
+"""Bytes of a line between a batch and its workers."""
 
 
 async def work(args: argparse.Namespace, app: "App") -> int:
-    """Read tasks, and write what becomes of them, one JSON object per line; an end of the input
-    stops the work."""
+    """Read tasks and write their progress and records, one JSON object per line; the end of the input
+    stops the task in order."""
     tell = teller(os.dup(1))
     os.dup2(2, 1)  # nothing else may write between the lines
     lines = asyncio.StreamReader(LONGEST_LINE)
@@ -40,8 +41,8 @@ async def work(args: argparse.Namespace, app: "App") -> int:
 
     async def do(given: Mapping[str, Any]) -> None:
         task = checked(BatchTask, given["task"])
-        place = Place(Path(given["state"]), Path(given["mirrors"]), given["settings"])
-        record = await perform(task, TaskFolder(Path(given["folder"])), place, app, tell)
+        context = BatchContext(Path(given["state"]), Path(given["mirrors"]), given["settings"])
+        record = await perform(task, TaskFolder(Path(given["folder"])), context, app, tell)
         tell({"ended": json.loads(record.line())})
 
     while (line := await lines.readline()).endswith(b"\n"):
@@ -52,15 +53,15 @@ async def work(args: argparse.Namespace, app: "App") -> int:
         working = asyncio.ensure_future(do(given))
         working.add_done_callback(_end_if_failed)
     if working is not None and not working.done():
-        working.cancel()  # what was begun can be gone on with
+        working.cancel()  # the task can be continued
         with suppress(asyncio.CancelledError):
             await working
     return 0
 
 
 def teller(out: int) -> Tell:
-    """Return what writes lines of JSON to a pipe. If nobody reads them any more, the end of the
-    input says so, which no task takes for a failure of its own."""
+    """Return a function that writes lines of JSON to a pipe. It ignores that nobody reads them: the end
+    of the input tells that, and the task has not failed."""
 
     def tell(told: Mapping[str, Any]) -> None:
         data = json.dumps(told).encode() + b"\n"
@@ -72,7 +73,7 @@ def teller(out: int) -> Tell:
 
 
 def _end_if_failed(work: asyncio.Task[None]) -> None:
-    """End this process if work failed in a way that nobody foresaw: the batch sees that, and tries
+    """End this process if the task ended with an unexpected exception: the batch sees that and tries
     again."""
     if not work.cancelled() and (error := work.exception()) is not None:
         with suppress(OSError):  # the log may have no room

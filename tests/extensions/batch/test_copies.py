@@ -1,4 +1,4 @@
-"""Copies of repositories: mirrors, working copies, and the patch of what was changed in them."""
+"""Mirrors of repositories, working copies, and the patches of what changed in them."""
 
 import asyncio
 import subprocess
@@ -48,7 +48,7 @@ def patch_of(mirror: Mirror, copy: Path) -> bytes:
     return to.read_bytes()
 
 
-def test_a_working_copy_is_at_its_commit_and_leads_nowhere_else(
+def test_a_working_copy_is_at_its_commit_and_has_no_remote(
     mirror: Mirror, repository: Path, tmp_path: Path
 ) -> None:
     commit = mirror.commit("main")
@@ -59,7 +59,7 @@ def test_a_working_copy_is_at_its_commit_and_leads_nowhere_else(
     assert not (tmp_path / "copy/.git/objects/info/alternates").exists()
 
 
-def test_an_update_brings_what_is_new(mirror: Mirror, repository: Path) -> None:
+def test_an_update_fetches_what_is_new(mirror: Mirror, repository: Path) -> None:
     (repository / "a.txt").write_text("two\n")
     git(repository, "commit", "-qam", "second")
     asyncio.run(mirror.update(str(repository)))
@@ -73,7 +73,7 @@ def test_a_bundle_is_a_repository_too(repository: Path, tmp_path: Path) -> None:
     assert mirror.commit("main") == git(repository, "rev-parse", "HEAD")
 
 
-def test_a_patch_makes_of_the_commit_what_is_in_the_copy(
+def test_a_patch_turns_the_commit_into_the_working_copy(
     mirror: Mirror, repository: Path, tmp_path: Path
 ) -> None:
     copy = tmp_path / "copy"
@@ -99,7 +99,7 @@ def test_a_commit_that_the_agent_made_is_part_of_the_patch(mirror: Mirror, tmp_p
     assert changed_lines(patch_of(mirror, copy).split(b"\n")) == (1, 1, 1)
 
 
-def test_nothing_of_the_copy_s_own_repository_is_run_for_a_patch(
+def test_making_a_patch_runs_nothing_of_the_working_copys_own_repository(
     mirror: Mirror, tmp_path: Path
 ) -> None:
     copy = tmp_path / "copy"
@@ -115,7 +115,7 @@ def test_nothing_of_the_copy_s_own_repository_is_run_for_a_patch(
 
 
 @pytest.mark.parametrize("name", ["gone", "--help", "main;ls"])
-def test_a_commit_that_is_not_there_is_told(name: str, mirror: Mirror) -> None:
+def test_a_missing_commit_is_an_error_that_names_it(name: str, mirror: Mirror) -> None:
     with pytest.raises(ConfigError, match="no commit, branch or tag"):
         mirror.commit(name)
 
@@ -127,7 +127,7 @@ def test_a_repository_that_cannot_be_copied_leaves_nothing(repository: str, tmp_
     assert [each.suffix for each in (tmp_path / "mirrors").iterdir()] == [".lock"]
 
 
-def test_a_patch_has_what_git_would_not_add_by_itself(
+def test_a_patch_includes_what_git_would_not_add_by_itself(
     mirror: Mirror, repository: Path, tmp_path: Path
 ) -> None:
     copy = tmp_path / "copy"
@@ -169,7 +169,7 @@ def test_a_large_file_is_left_out_and_named_unless_it_is_ignored(
     assert to.read_bytes().count(b"diff --git") == 1
 
 
-def test_a_task_that_writes_to_its_objects_changes_no_other_copy(
+def test_a_task_that_writes_to_its_git_objects_changes_no_other_working_copy(
     mirror: Mirror, tmp_path: Path
 ) -> None:
     mirror.check_out(mirror.commit("main"), tmp_path / "copy")
@@ -181,14 +181,14 @@ def test_a_task_that_writes_to_its_objects_changes_no_other_copy(
     assert (tmp_path / "other" / "a.txt").read_text() == "one\n"
 
 
-def test_the_head_of_a_mirror_is_that_of_its_repository(mirror: Mirror, repository: Path) -> None:
+def test_a_mirror_has_the_head_of_its_repository(mirror: Mirror, repository: Path) -> None:
     git(repository, "checkout", "-q", "-b", "feature")
     git(repository, "commit", "-q", "--allow-empty", "-m", "on the branch")
     asyncio.run(mirror.update(str(repository)))
     assert mirror.commit("HEAD") == git(repository, "rev-parse", "HEAD")
 
 
-def test_what_a_killed_git_left_in_a_mirror_is_in_nobodys_way(
+def test_what_a_killed_git_left_in_a_mirror_does_not_prevent_an_update(
     mirror: Mirror, repository: Path
 ) -> None:
     git(repository, "tag", "new")
@@ -200,7 +200,7 @@ def test_what_a_killed_git_left_in_a_mirror_is_in_nobodys_way(
     assert not list(mirror.folder.rglob("tmp_*"))
 
 
-def test_references_that_a_killed_git_was_writing_do_not_keep_others_from_being_removed(
+def test_a_reference_can_be_removed_after_git_was_killed_while_writing_references(
     repository: Path, tmp_path: Path
 ) -> None:
     git(repository, "branch", "old")
@@ -213,7 +213,7 @@ def test_references_that_a_killed_git_was_writing_do_not_keep_others_from_being_
         mirror.commit("old")
 
 
-async def test_a_lock_is_free_when_its_work_is_done_whatever_git_leaves_running(
+async def test_a_lock_is_free_when_its_work_is_done_even_if_git_left_a_program_running(
     tmp_path: Path,
 ) -> None:
     async with alone(tmp_path / "lock", 5) as lock:
@@ -226,9 +226,7 @@ async def test_a_lock_is_free_when_its_work_is_done_whatever_git_leaves_running(
         await left.wait()
 
 
-def test_a_mirror_that_was_cut_off_while_it_was_made_is_made_again(
-    repository: Path, tmp_path: Path
-) -> None:
+def test_a_mirror_whose_making_was_cut_off_is_made_again(repository: Path, tmp_path: Path) -> None:
     found = Mirror.of(str(repository), tmp_path / "mirrors")
     found.folder.with_suffix(".new").mkdir(parents=True)
     (found.folder.with_suffix(".new") / "HEAD").write_text("half")
@@ -236,7 +234,7 @@ def test_a_mirror_that_was_cut_off_while_it_was_made_is_made_again(
     assert found.commit("main")
 
 
-async def test_a_mirror_that_another_process_never_lets_go_of_is_told(
+async def test_a_mirror_that_another_process_keeps_locked_is_an_error(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(module, "_SECONDS", 0.1)
@@ -246,7 +244,9 @@ async def test_a_mirror_that_another_process_never_lets_go_of_is_told(
             await mirror.update("/there")
 
 
-async def test_a_mirror_that_is_stopped_ends_its_git(tmp_path: Path) -> None:
+async def test_an_update_of_a_mirror_that_is_cancelled_or_takes_too_long_ends_git(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     served = asyncio.Event()
 
     async def silent(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
@@ -261,12 +261,15 @@ async def test_a_mirror_that_is_stopped_ends_its_git(tmp_path: Path) -> None:
     updating.cancel()
     with pytest.raises(asyncio.CancelledError):
         await updating
+    monkeypatch.setattr(module, "_SECONDS", 0.2)
+    with pytest.raises(ConfigError, match=r"git clone took longer than 0\.2 seconds"):
+        await Mirror.of(where, tmp_path / "mirrors").update(where)
     assert [each.suffix for each in (tmp_path / "mirrors").iterdir()] == [".lock"]
     assert not any(where.encode() in line for line in running())
     server.close()
 
 
-def test_nothing_is_left_of_a_copy_whose_folders_cannot_be_written(tmp_path: Path) -> None:
+def test_a_working_copy_is_removed_even_if_its_folders_are_read_only(tmp_path: Path) -> None:
     (tmp_path / "copy/a/b").mkdir(parents=True)
     (tmp_path / "copy/a/b/c").touch()
     (tmp_path / "copy/link").symlink_to(tmp_path)

@@ -1,4 +1,4 @@
-"""Tasks that are made from what others have, and SWE-bench's predictions from results."""
+"""Tasks are made from other sources, and SWE-bench's predictions from results."""
 
 import json
 from collections.abc import Sequence
@@ -27,7 +27,7 @@ INSTANCE = {
 def tasks(
     kind: str, source: Path, repositories: Sequence[str] = (), check: str = ""
 ) -> list[dict[str, Any]]:
-    """The tasks, which `read_tasks` must take as they are."""
+    """The tasks, which `read_tasks` must accept as they are."""
     made = list(imported(kind, source, repositories, check))
     file = source.with_name("made.jsonl")
     file.write_text("".join(f"{json.dumps(task, ensure_ascii=False)}\n" for task in made))
@@ -85,28 +85,26 @@ def test_each_recipe_is_run_in_each_repository(
 
 
 @for_each("kind", KINDS)
-def test_a_source_with_nothing_in_it_is_told(
+def test_a_source_without_tasks_is_an_error(
     kind: str, tmp_path_factory: pytest.TempPathFactory
 ) -> None:
     folder = tmp_path_factory.mktemp(kind)
     (folder / "empty.jsonl").write_text("")
     source = folder / "empty.jsonl" if kind == "swebench" else folder
-    with pytest.raises(ConfigError, match="nothing in it that is known as"):
+    with pytest.raises(ConfigError, match=f"no tasks of the kind {kind}"):
         list(imported(kind, source, ["/there"], ""))
-    with pytest.raises(ConfigError, match=r"cannot be read|nothing in it"):
+    with pytest.raises(ConfigError, match=r"cannot be read|no tasks of"):
         list(imported(kind, folder / "missing", ["/there"], ""))
 
 
-def test_a_line_that_is_not_an_instance_is_told_with_its_number(tmp_path: Path) -> None:
+def test_a_line_that_is_not_an_instance_is_an_error_with_its_number(tmp_path: Path) -> None:
     source = tmp_path / "instances.jsonl"
     source.write_text(f"{json.dumps(INSTANCE)}\n{json.dumps({'repo': 'a/b'})}\n")
     with pytest.raises(ConfigError, match=r"instances\.jsonl:2: .*instance_id"):
         tasks("swebench", source)
 
 
-def test_predictions_have_the_patch_of_each_instance_and_nothing_for_those_without(
-    tmp_path: Path,
-) -> None:
+def test_a_prediction_has_the_patch_of_its_instance_or_an_empty_one(tmp_path: Path) -> None:
     results = Results(tmp_path).hold()
     for name, patch in (("owner__name-1", "diff --git\n"), ("owner__name-2", "")):
         task = BatchTask(repository="/there", prompt="go", name=name)
@@ -123,7 +121,7 @@ def test_predictions_have_the_patch_of_each_instance_and_nothing_for_those_witho
     ]
 
 
-def test_a_file_of_yaml_with_too_many_tasks_leads_to_json_lines(tmp_path: Path) -> None:
+def test_the_error_about_too_long_yaml_recommends_json_lines(tmp_path: Path) -> None:
     file = tmp_path / "tasks.yaml"
     for lines in (3_000, 8_000):
         file.write_text("- {repository: alpha, prompt: go on}\n" * lines)

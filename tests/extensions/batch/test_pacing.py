@@ -1,4 +1,4 @@
-"""Rate limits that tasks share: who may begin when, by a clock that the test moves."""
+"""Rate limits that tasks share: which request may begin when, by a clock that the test moves."""
 
 import asyncio
 from collections.abc import Mapping
@@ -12,7 +12,7 @@ from tests.table import for_each
 
 
 class Clock:
-    """Moves when somebody sleeps."""
+    """A clock that moves only when something sleeps."""
 
     def __init__(self, monkeypatch: pytest.MonkeyPatch) -> None:
         self.now = 1000.0
@@ -71,7 +71,7 @@ def test_limits_are_read_from_headers(
     assert limits_in(headers) == said
 
 
-async def test_without_a_limit_nobody_waits(clock: Clock) -> None:
+async def test_requests_do_not_wait_without_a_limit(clock: Clock) -> None:
     limiter = Limiter(clock)
     begun = await asyncio.gather(*(limiter.begin("m", 1000) for _ in range(100)))
     assert max(begun) < 1000.1
@@ -87,7 +87,7 @@ async def test_requests_begin_no_faster_than_the_provider_allows(clock: Clock) -
 
 
 @for_each(("limit", "remaining"), [(10, 9), (600, 9)])
-async def test_what_is_on_its_way_when_an_answer_tells_the_limit_counts(
+async def test_requests_on_their_way_count_when_a_response_tells_the_limit(
     limit: int, remaining: int, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     clock = Clock(monkeypatch)
@@ -106,9 +106,7 @@ async def test_requests_beyond_a_limit_that_was_not_known_yet_delay_no_others(cl
     assert await limiter.begin("m", 10_000) <= 1021
 
 
-async def test_an_answer_that_never_came_is_not_waited_for_longer_than_a_minute(
-    clock: Clock,
-) -> None:
+async def test_a_missing_response_counts_for_a_minute_at_most(clock: Clock) -> None:
     limiter = Limiter(clock)
     await asyncio.gather(*(limiter.begin("m", 1) for _ in range(8)))
     clock.now += 61
@@ -117,9 +115,7 @@ async def test_an_answer_that_never_came_is_not_waited_for_longer_than_a_minute(
     assert max(begun) < 1061.1
 
 
-async def test_tokens_count_too_and_a_request_above_the_limit_is_not_kept_for_ever(
-    clock: Clock,
-) -> None:
+async def test_tokens_count_too_and_a_request_above_the_limit_begins_at_last(clock: Clock) -> None:
     limiter = Limiter(clock)
     limiter.answered("m", 0.0, {"tokens": {"limit": 1000, "remaining": 1000}})
     first = await limiter.begin("m", 5000)
@@ -128,7 +124,7 @@ async def test_tokens_count_too_and_a_request_above_the_limit_is_not_kept_for_ev
     assert 60 <= second - first <= 61
 
 
-async def test_they_begin_in_the_order_in_which_they_came(clock: Clock) -> None:
+async def test_requests_begin_in_the_order_in_which_they_came(clock: Clock) -> None:
     limiter = Limiter(clock)
     limiter.answered("m", 0.0, {"requests": {"limit": 60, "remaining": 0}})
     order: list[int] = []
@@ -159,7 +155,7 @@ async def test_another_model_does_not_wait(clock: Clock) -> None:
     assert await limiter.begin("other", 1) == 1000.0
 
 
-async def test_who_gave_up_keeps_nobody_waiting(clock: Clock) -> None:
+async def test_a_request_that_gave_up_does_not_delay_others(clock: Clock) -> None:
     limiter = Limiter(clock)
     limiter.refused("m", 1000.0, 5.0)
     given_up = asyncio.ensure_future(limiter.begin("m", 1))
@@ -168,7 +164,7 @@ async def test_who_gave_up_keeps_nobody_waiting(clock: Clock) -> None:
     assert await limiter.begin("m", 1) >= 1005.0
 
 
-async def test_answers_to_what_was_refused_together_do_not_speed_up_what_waits(
+async def test_responses_to_a_wave_that_was_refused_do_not_speed_up_what_waits(
     clock: Clock,
 ) -> None:
     limiter = Limiter(clock)
@@ -180,7 +176,7 @@ async def test_answers_to_what_was_refused_together_do_not_speed_up_what_waits(
     assert min(second - first for first, second in pairwise(again)) >= 0.2
 
 
-async def test_a_pause_is_as_long_as_the_longest_that_was_asked_for(clock: Clock) -> None:
+async def test_a_pause_is_as_long_as_the_longest_that_was_requested(clock: Clock) -> None:
     limiter = Limiter(clock)
     begun = await asyncio.gather(*(limiter.begin("m", 1) for _ in range(2)))
     limiter.refused("m", begun[0], None)
@@ -188,7 +184,7 @@ async def test_a_pause_is_as_long_as_the_longest_that_was_asked_for(clock: Clock
     assert await limiter.begin("m", 1) >= 1030.0
 
 
-async def test_requests_of_agents_that_share_a_model_wait_for_a_turn_each() -> None:
+async def test_each_request_of_agents_that_share_a_model_waits_for_its_own_turn() -> None:
     told: list[Mapping[str, object]] = []
     line = PacingLine(told.append)
     shared = SharedPacing(line, "m")
@@ -200,7 +196,7 @@ async def test_requests_of_agents_that_share_a_model_wait_for_a_turn_each() -> N
     assert await asyncio.gather(*both) == [True, True]
 
 
-async def test_a_turn_that_nobody_waits_for_any_more_is_taken_by_the_next_request() -> None:
+async def test_the_turn_of_a_request_that_gave_up_goes_to_the_next_one() -> None:
     told: list[Mapping[str, object]] = []
     line = PacingLine(told.append)
     shared = SharedPacing(line, "m")

@@ -1,4 +1,4 @@
-"""The tool `take_patch`: what a task changed in its copy comes into the workspace as it is now."""
+"""The tool `take_patch` takes what a task changed in its working copy into the present workspace."""
 
 import asyncio
 import os
@@ -26,7 +26,7 @@ _FILES = ("text", "gone", "run")
 
 
 class Taking:
-    """A repository, and a task whose copy of it was changed."""
+    """A repository, and a task with a changed working copy of it."""
 
     def __init__(self, repository: Path, tmp_path: Path) -> None:
         self.root = repository
@@ -84,11 +84,11 @@ async def test_files_are_changed_added_removed_and_made_executable(taking: Takin
     assert (root / "new/file").read_bytes() == b"\0binary"
     assert not (root / "gone").exists()
     assert os.access(root / "run", os.X_OK)
-    with pytest.raises(Failed, match="already has all"):
+    with pytest.raises(Failed, match="already has all of these"):
         await taking.take(args)
 
 
-async def test_what_was_changed_here_too_is_merged(taking: Taking) -> None:
+async def test_changes_on_both_sides_are_merged(taking: Taking) -> None:
     args = taking.changed(several)
     (taking.root / "text").write_text(_LINES.replace("line 15\n", "mine\n"))
     await taking.take(args)
@@ -113,7 +113,9 @@ CONFLICTS = {
 
 
 @pytest.mark.parametrize("why", CONFLICTS)
-async def test_a_file_that_cannot_be_merged_is_said_and_left(why: str, taking: Taking) -> None:
+async def test_a_file_that_cannot_be_merged_is_named_and_left_alone(
+    why: str, taking: Taking
+) -> None:
     args = taking.changed(several)
     CONFLICTS[why](taking.root)
     before = (taking.root / "text").read_text() if (taking.root / "text").exists() else None
@@ -125,7 +127,7 @@ async def test_a_file_that_cannot_be_merged_is_said_and_left(why: str, taking: T
     assert before == ((taking.root / "text").read_text() if before is not None else None)
 
 
-async def test_a_link_is_left(taking: Taking) -> None:
+async def test_a_link_is_left_alone(taking: Taking) -> None:
     args = taking.changed(lambda copy: (copy / "link").symlink_to("/etc/passwd"))
     with pytest.raises(Failed, match="link is left: it is a link"):
         await taking.take(args)

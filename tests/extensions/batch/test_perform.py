@@ -1,4 +1,4 @@
-"""Work on one task: what its session may cost, and when it is tried again."""
+"""Work on one task: what its session may cost, when it is tried again, and what is locked."""
 
 import asyncio
 import os
@@ -17,16 +17,16 @@ from codeagent.config.sessions import RunReader, Task
 from codeagent.core.errors import CodeagentError, SandboxError
 from codeagent.extensions.batch import perform as module
 from codeagent.extensions.batch.copies import Mirror, alone
-from codeagent.extensions.batch.perform import Place, given_up, perform
+from codeagent.extensions.batch.perform import BatchContext, given_up, perform
 from codeagent.extensions.batch.results import Attempt, TaskFolder, TaskRecord
 from codeagent.extensions.batch.tasks import BatchTask
 from tests.extensions.batch.test_results import RECORD
 
-PLACE = Place(Path("/nowhere"), Path("/nowhere"), {})
+CONTEXT = BatchContext(Path("/nowhere"), Path("/nowhere"), {})
 
 
 class App:
-    """Ends each session before it is open, with an error."""
+    """Ends each session with an error before it opens."""
 
     def __init__(self, error: CodeagentError) -> None:
         self.error = error
@@ -56,12 +56,12 @@ def repository(tmp_path: Path) -> Path:
 
 async def worked(app: Any, folder: TaskFolder, limits: Mapping[str, float]) -> TaskRecord:
     task = BatchTask(repository="/there", prompt="go", limits=dict(limits))
-    place = Place(folder.path.parent / "state", folder.path.parent / "mirrors", {})
-    return await perform(task, folder, place, app, lambda told: None)
+    context = BatchContext(folder.path.parent / "state", folder.path.parent / "mirrors", {})
+    return await perform(task, folder, context, app, lambda told: None)
 
 
 @pytest.mark.parametrize(("spent", "left"), [(0.0, 1.0), (0.75, 0.25), (2.0, 1e-6)])
-async def test_a_resumed_task_may_cost_what_its_budget_has_left(
+async def test_a_resumed_task_may_cost_what_is_left_of_its_budget(
     spent: float, left: float, folder: TaskFolder, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(module._Work, "_progress", lambda self, session: ("begun", None, spent))
@@ -88,27 +88,25 @@ async def test_a_task_without_a_sandbox_is_tried_again_and_then_has_failed(
     assert folder.record() == record
 
 
-async def test_another_error_is_the_end_of_a_task(folder: TaskFolder) -> None:
+async def test_a_task_that_fails_otherwise_is_not_tried_again(folder: TaskFolder) -> None:
     record = await worked(app := App(CodeagentError("no such model")), folder, {})
     assert (record.error, len(app.asked)) == ("no such model", 1)
 
 
-async def test_what_has_a_record_is_not_judged_again_in_what_is_left_of_its_copy(
-    folder: TaskFolder,
-) -> None:
+async def test_a_task_with_a_record_is_not_judged_again(folder: TaskFolder) -> None:
     folder.finish(RECORD)
     folder.copy.mkdir()
     record = await worked(app := App(CodeagentError("it was begun")), folder, {})
     assert (record, app.asked, folder.copy.exists()) == (RECORD, [], False)
-    assert await given_up(BatchTask(repository="a", prompt="b"), folder, PLACE, "died") == RECORD
+    assert await given_up(BatchTask(repository="a", prompt="b"), folder, CONTEXT, "died") == RECORD
 
 
-async def test_a_task_is_not_given_up_while_what_its_process_left_still_works_on_it(
+async def test_a_task_is_not_given_up_while_its_old_process_still_works_on_it(
     folder: TaskFolder,
 ) -> None:
     async with alone(folder.path / "lock", 5):
         giving_up = asyncio.ensure_future(
-            given_up(BatchTask(repository="a", prompt="b"), folder, PLACE, "died")
+            given_up(BatchTask(repository="a", prompt="b"), folder, CONTEXT, "died")
         )
         done, _ = await asyncio.wait((giving_up,), timeout=0.2)
         assert not done
@@ -130,7 +128,7 @@ async def test_a_task_continues_when_the_commands_of_its_killed_process_have_end
     assert len(app.asked) == 1
 
 
-async def test_another_attempt_has_nothing_of_the_last_one(folder: TaskFolder) -> None:
+async def test_another_attempt_starts_without_anything_of_the_last_one(folder: TaskFolder) -> None:
     folder.finish(RECORD)
     folder.begin(Attempt(2, ""))
     for each in (folder.kept / "a", folder.copy / "b"):
@@ -144,7 +142,8 @@ async def test_another_attempt_has_nothing_of_the_last_one(folder: TaskFolder) -
 
 
 def replaced_git(folder: Path, monkeypatch: pytest.MonkeyPatch) -> Callable[[], list[str]]:
-    """Have git note its arguments and its files; return what returns the notes of each."""
+    """Have git write down its arguments and open files; return a function that returns the notes of
+    each run."""
     folder.mkdir()
     note = f'{{ echo "$*"; readlink /proc/$$/fd/*; }} > {folder}/seen-$$'
     (folder / "git").write_text(f'#!/bin/sh\n{note}\nexec {shutil.which("git")} "$@"\n')
@@ -157,19 +156,19 @@ async def test_git_that_outlives_a_killed_process_holds_the_lock_of_its_task(
     tmp_path: Path, repository: Path, folder: TaskFolder, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     task = BatchTask(repository=str(repository), prompt="go")
-    place = Place(folder.path.parent / "state", tmp_path / "mirrors", {})
-    await Mirror.of(task.repository, place.mirrors).update(task.repository)
+    context = BatchContext(folder.path.parent / "state", tmp_path / "mirrors", {})
+    await Mirror.of(task.repository, context.mirrors).update(task.repository)
     seen = replaced_git(tmp_path / "bin", monkeypatch)
     folder.begin(Attempt(1, ""))
     app: Any = App(CodeagentError("enough"))
-    await perform(task, folder, place, app, lambda told: None)
+    await perform(task, folder, context, app, lambda told: None)
     ran = seen()
     writing = [each for each in ran if "clone" in each or "add" in each or "diff" in each]
     assert len(writing) == 3
     assert all(f"{folder.path}/lock\n" in each for each in ran)
 
 
-async def test_a_check_that_said_something_is_not_run_again(
+async def test_a_check_that_has_a_result_is_not_run_again(
     tmp_path: Path, repository: Path, folder: TaskFolder, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     (script := tmp_path / "script.json").write_text('[{"text": "done"}]')
@@ -180,13 +179,13 @@ async def test_a_check_that_said_something_is_not_run_again(
         check=f"echo ran >> {tmp_path}/checks",
         settings={"sandbox": {"kind": "off"}},
     )
-    place = Place(folder.path.parent / "state", tmp_path / "mirrors", {})
+    context = BatchContext(folder.path.parent / "state", tmp_path / "mirrors", {})
     folder.begin(Attempt(1, ""))
     with monkeypatch.context() as killed:
         killed.setattr(module._Work, "_keep", lambda self: 1 / 0)
         with pytest.raises(ZeroDivisionError):
-            await perform(task, folder, place, LocalApp(), lambda told: None)
-    record = await perform(task, folder, place, LocalApp(), lambda told: None)
+            await perform(task, folder, context, LocalApp(), lambda told: None)
+    record = await perform(task, folder, context, LocalApp(), lambda told: None)
     assert record.state == "passed"
     assert (tmp_path / "checks").read_text() == "ran\n"
 
@@ -214,7 +213,7 @@ async def test_the_lock_of_a_task_is_held_until_its_copying_has_ended(
 
 
 class Images:
-    """Has a sandbox ready for a task when the test lets it, and then ends its session."""
+    """Gets the sandbox of a task ready when the test says so, and then ends its session."""
 
     def __init__(self) -> None:
         self.asked: list[str] = []
@@ -237,7 +236,7 @@ async def test_one_task_has_the_image_made_and_the_others_wait_for_it(
 ) -> None:
     app: Any = Images()
     app.fails = fails
-    place, waits = Place(tmp_path / "state", tmp_path / "mirrors", {}), asyncio.Event()
+    context, waits = BatchContext(tmp_path / "state", tmp_path / "mirrors", {}), asyncio.Event()
 
     def tell(told: Mapping[str, Any]) -> None:
         if app.asked and told["state"] == "waiting for its image":
@@ -247,7 +246,7 @@ async def test_one_task_has_the_image_made_and_the_others_wait_for_it(
         (folder := TaskFolder(tmp_path / name)).path.mkdir()
         folder.begin(Attempt(1, "c" * 40))
         task = BatchTask(repository="/there", prompt=name)
-        return asyncio.ensure_future(perform(task, folder, place, app, tell))
+        return asyncio.ensure_future(perform(task, folder, context, app, tell))
 
     one = begun("one")
     await app.has_asked.wait()
@@ -259,16 +258,16 @@ async def test_one_task_has_the_image_made_and_the_others_wait_for_it(
     app.go_on.set()
     await asyncio.gather(one, other)
     assert app.asked == ["one", "other"]
-    assert bool(list(place.state_dir.glob("image-*[!k]"))) != fails
+    assert bool(list(context.state_dir.glob("image-*[!k]"))) != fails
 
 
-async def test_what_fails_while_the_disk_is_full_is_no_end_of_a_task(
+async def test_a_failure_while_the_disk_is_full_does_not_end_a_task(
     folder: TaskFolder, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(module.shutil, "disk_usage", lambda path: SimpleNamespace(free=4096))
     with pytest.raises(OSError, match="No space left"):
         await worked(App(CodeagentError("git: it cannot write")), folder, {})
-    task, place = BatchTask(repository="/there", prompt="go"), PLACE
+    task, context = BatchTask(repository="/there", prompt="go"), CONTEXT
     with pytest.raises(OSError, match="No space left"):
-        await given_up(task, folder, place, "its process died")
+        await given_up(task, folder, context, "its process died")
     assert folder.record() is None

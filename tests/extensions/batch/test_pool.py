@@ -1,4 +1,4 @@
-"""The pool: which tasks begin when, and what is noted of those whose processes die."""
+"""The pool: which tasks begin when, and what is recorded if their processes die."""
 
 import asyncio
 import time
@@ -11,7 +11,7 @@ import pytest
 
 from codeagent.core.errors import EngineError
 from codeagent.extensions.batch import pool as module
-from codeagent.extensions.batch.perform import Place, Tell
+from codeagent.extensions.batch.perform import BatchContext, Tell
 from codeagent.extensions.batch.pool import BatchLimits, Pool
 from codeagent.extensions.batch.processes import WorkerDied
 from codeagent.extensions.batch.progress import BatchProgress
@@ -34,7 +34,7 @@ class Worked:
         self.cost = cost
         self.calls: list[str] = []
         self.waits = 0.0
-        """Seconds for a processor in each second."""
+        """Seconds of each second that it waits for a processor."""
         self.looks = asyncio.Queue[None]()
 
     def waited(self) -> float:
@@ -88,7 +88,9 @@ class Batch:
         self.worked = worked
         self.pool = Pool(
             self.results,
-            Place(self.results.state_dir, folder / "mirrors", {"limits": {"budget": task_budget}}),
+            BatchContext(
+                self.results.state_dir, folder / "mirrors", {"limits": {"budget": task_budget}}
+            ),
             BatchLimits(slots, at_once, budget),
             new_worker=lambda: worked,
             progress=BatchProgress(4, slots),
@@ -110,7 +112,7 @@ def looks_at_once(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(module, "_LOOK_SECONDS", 0.01)
 
 
-async def test_a_slow_answer_holds_up_no_end_and_no_further_task_begins(
+async def test_a_slow_answer_of_the_engine_delays_further_tasks_but_not_the_end_of_others(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(module, "_SLOW", 0.0)
@@ -146,7 +148,7 @@ async def test_tasks_that_hardly_wait_for_a_processor_fill_all_slots(tmp_path: P
     await running
 
 
-async def test_no_further_task_begins_while_those_at_work_wait_for_processors(
+async def test_no_further_task_begins_while_the_running_ones_wait_for_processors(
     tmp_path: Path,
 ) -> None:
     batch = Batch(tmp_path, worked := Worked(), at_once=2)
@@ -162,7 +164,7 @@ async def test_no_further_task_begins_while_those_at_work_wait_for_processors(
     await running
 
 
-async def test_no_task_begins_until_the_engine_answers_and_that_is_said_once(
+async def test_no_task_begins_until_the_engine_answers_and_that_is_reported_once(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     batch = Batch(tmp_path, worked := Worked())
@@ -222,12 +224,14 @@ async def test_a_batch_that_is_stopped_begins_nothing_more_and_keeps_what_was_be
     assert worked.calls == ["stop", "kill"]
 
 
-async def test_a_budget_is_never_passed_also_by_what_was_spent_before(tmp_path: Path) -> None:
+async def test_a_budget_is_never_exceeded_and_includes_what_was_spent_before(
+    tmp_path: Path,
+) -> None:
     batch = Batch(tmp_path, worked := Worked(cost=0.9), slots=4, budget=3.2, task_budget=1.0)
     worked.may_end.set()
     await batch.run(at_once)
     assert len(batch.results.records) == 3
-    assert batch.view.lines[-1] == "tasks that did not begin as they might pass --budget: 1"
+    assert batch.view.lines[-1] == "1 task did not begin, as the cost might exceed --budget"
     batch.results.close()
     again = Batch(tmp_path, worked, budget=3.2, task_budget=1.0)
     await again.run(at_once, again.results.missing(TASKS))

@@ -1,4 +1,4 @@
-"""The processes of a batch, as their parent sees them."""
+"""The parent's end of the processes of a batch."""
 
 import asyncio
 import os
@@ -10,12 +10,12 @@ from typing import Any, cast
 import pytest
 
 from codeagent.extensions.batch.pacing import Limiter
-from codeagent.extensions.batch.perform import Place
+from codeagent.extensions.batch.perform import BatchContext
 from codeagent.extensions.batch.processes import Worker
 
 
 async def test_a_process_that_does_not_end_in_order_can_still_be_killed(tmp_path: Path) -> None:
-    worker = Worker(Place(tmp_path, tmp_path, {}), tmp_path / "log", Limiter())
+    worker = Worker(BatchContext(tmp_path, tmp_path, {}), tmp_path / "log", Limiter())
     process = await asyncio.create_subprocess_exec(
         *(sys.executable, "-c", "import time; time.sleep(600)"), stdin=asyncio.subprocess.PIPE
     )
@@ -32,7 +32,7 @@ async def test_a_process_that_does_not_end_in_order_can_still_be_killed(tmp_path
 def test_a_worker_says_how_long_its_process_has_waited_for_a_processor(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    worker = Worker(Place(tmp_path, tmp_path, {}), tmp_path / "log", Limiter())
+    worker = Worker(BatchContext(tmp_path, tmp_path, {}), tmp_path / "log", Limiter())
     assert worker.waited() == 0.0, "it has not been started"
     monkeypatch.setattr(worker, "_process", cast(Any, SimpleNamespace(pid=os.getpid())))
     told = Path("/proc/self/schedstat")

@@ -1,4 +1,4 @@
-"""Results at an address: what is there is a result or it is not, whatever fails meanwhile."""
+"""Results at an address: a task has a whole result there or none, whatever fails during an upload."""
 
 import sys
 from collections.abc import Iterator
@@ -35,7 +35,7 @@ def ended(tmp_path: Path, attempt: int = 1) -> TaskFolder:
     return folder
 
 
-def test_what_a_task_left_is_at_the_address_and_no_longer_here(tmp_path: Path) -> None:
+def test_the_folder_of_an_ended_task_moves_to_the_address(tmp_path: Path) -> None:
     folder = ended(tmp_path)
     upload(folder, URL)
     assert not folder.path.exists()
@@ -70,7 +70,7 @@ def test_a_task_without_a_folder_or_a_patch_there_keeps_no_other_from_being_read
 
 
 class Connection:
-    """Is lost after so many changes at the address."""
+    """A connection that is lost after so many changes at the address."""
 
     def __init__(self, changes: int) -> None:
         self._left = changes
@@ -107,7 +107,7 @@ def test_half_an_upload_is_not_a_result_and_is_done_again(
     assert RemoteResults(url).read().records == {RECORD.key: replace(RECORD, attempt=attempt)}
 
 
-def test_what_another_driver_did_is_added_to_the_copy_here_once(tmp_path: Path) -> None:
+def test_the_records_of_another_driver_are_added_here_once(tmp_path: Path) -> None:
     mine = RemoteResults(URL).hold()
     mine.append(RECORD)
     for name in ("summary.md", "index.html"):
@@ -149,7 +149,7 @@ def test_an_address_that_cannot_be_used_is_an_error_that_says_what_it_needs(
         RemoteResults(url).read()
 
 
-def test_an_error_of_the_address_is_not_taken_for_an_empty_one(
+def test_an_error_at_the_address_is_not_mistaken_for_no_results(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     def denied(*given: Any, **named: Any) -> Any:

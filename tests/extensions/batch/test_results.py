@@ -1,4 +1,4 @@
-"""Results: records are added and never lost, and say what is still to be done."""
+"""Results: records are added and never lost, and tell which tasks are still to do."""
 
 import errno
 import os
@@ -13,6 +13,7 @@ from codeagent.disk.locks import locked
 from codeagent.extensions.batch.report import markdown, page
 from codeagent.extensions.batch.results import RECORDS, Attempt, Results, Retry, TaskRecord
 from codeagent.extensions.batch.tasks import BatchTask
+from tests.effort import part
 from tests.table import for_each
 
 TASK = BatchTask(repository="/there", prompt="go")
@@ -53,7 +54,8 @@ def test_the_last_record_of_a_task_counts(tmp_path: Path) -> None:
 OTHER = replace(RECORD, key="other")
 
 
-@for_each("cut", range(1, len(OTHER.line())))
+@pytest.mark.soak
+@for_each("cut", part(range(1, len(OTHER.line())), 40))
 def test_a_line_that_a_crash_cut_off_is_removed_and_the_others_stay(
     cut: int, tmp_path: Path
 ) -> None:
@@ -70,7 +72,7 @@ def test_a_line_that_a_crash_cut_off_is_removed_and_the_others_stay(
     assert list(Results(folder).read().records) == [TASK.key, "third"]
 
 
-def test_what_was_written_down_in_a_task_s_folder_is_collected_once(tmp_path: Path) -> None:
+def test_a_record_that_is_only_in_the_folder_of_its_task_is_collected_once(tmp_path: Path) -> None:
     results = Results(tmp_path).hold()
     results.begin(TASK.key).finish(RECORD)
     results.close()
@@ -92,7 +94,7 @@ def test_a_second_batch_is_kept_out(tmp_path: Path) -> None:
     Results(tmp_path).hold().close()
 
 
-def test_a_line_that_is_not_a_record_is_told_with_its_number(tmp_path: Path) -> None:
+def test_a_line_that_is_not_a_record_is_an_error_with_its_number(tmp_path: Path) -> None:
     (tmp_path / RECORDS).write_bytes(RECORD.line() + b"{}\n")
     with pytest.raises(ConfigError, match=f"{RECORDS}:2"):
         Results(tmp_path).read()
@@ -119,7 +121,7 @@ DENIED = replace(RECORD, denied=("bash(ls)",))
         (replace(RECORD, state="interrupted"), (), True),
     ],
 )
-def test_what_is_missing_or_is_to_be_tried_again_is_done(
+def test_tasks_without_a_record_and_those_to_retry_are_done(
     record: TaskRecord | None, retry: tuple[Retry, ...], again: bool
 ) -> None:
     results = Results(Path("/nowhere"))
@@ -128,9 +130,7 @@ def test_what_is_missing_or_is_to_be_tried_again_is_done(
     assert bool(results.missing([TASK], retry)) == again
 
 
-def test_the_record_of_an_earlier_attempt_is_not_that_of_the_one_that_was_begun(
-    tmp_path: Path,
-) -> None:
+def test_the_record_of_an_earlier_attempt_does_not_end_a_later_one(tmp_path: Path) -> None:
     results = Results(tmp_path).hold()
     results.begin(TASK.key).finish(FAILED)
     results.append(FAILED)
@@ -146,7 +146,7 @@ def test_the_record_of_an_earlier_attempt_is_not_that_of_the_one_that_was_begun(
     results.close()
 
 
-def test_the_copy_that_the_process_of_a_killed_batch_is_still_making_is_left_to_it(
+def test_a_working_copy_that_a_process_of_a_killed_batch_is_still_making_stays(
     tmp_path: Path,
 ) -> None:
     results = Results(tmp_path).hold()
@@ -159,7 +159,7 @@ def test_the_copy_that_the_process_of_a_killed_batch_is_still_making_is_left_to_
     results.close()
 
 
-def test_what_the_process_of_a_killed_batch_still_removes_is_left_to_it_and_then_looked_at(
+def test_a_task_that_a_process_of_a_killed_batch_still_cleans_up_is_checked_at_the_next_start(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr("codeagent.disk.locks._PATIENCE", 0.0)
@@ -204,7 +204,7 @@ def test_the_summary_names_the_rules_that_would_have_allowed_what_was_denied() -
 
 
 @pytest.mark.parametrize("title", ["[a](javascript:x)", "\\](javascript:x)", "<b>", "a | b", "`a`"])
-def test_a_title_is_nothing_but_text_in_the_summary(title: str) -> None:
+def test_a_title_is_plain_text_in_the_summary(title: str) -> None:
     [row] = markdown([replace(RECORD, title=title)], 1).splitlines()[-1:]
     assert row.count("|") == 7
     assert not set("<`\\") & set(row)
@@ -218,7 +218,7 @@ def test_the_page_needs_nothing_else_and_no_title_can_end_its_script() -> None:
     assert "http" not in text.replace("http-equiv", "").replace("http://www.w3.org/2000/svg", "")
 
 
-def test_another_attempt_that_was_cut_off_goes_on_and_comes_first(tmp_path: Path) -> None:
+def test_another_attempt_that_was_cut_off_continues_and_comes_first(tmp_path: Path) -> None:
     results = Results(tmp_path).hold()
     for key in (TASK.key, OTHER.key):
         results.append(replace(RECORD, key=key, state="failed"))
@@ -235,7 +235,7 @@ def test_another_attempt_that_was_cut_off_goes_on_and_comes_first(tmp_path: Path
     results.close()
 
 
-def test_what_was_spent_is_that_of_all_attempts(tmp_path: Path) -> None:
+def test_the_cost_of_all_attempts_counts(tmp_path: Path) -> None:
     results = Results(tmp_path).hold()
     results.append(RECORD)
     results.append(replace(RECORD, attempt=2))
@@ -243,7 +243,7 @@ def test_what_was_spent_is_that_of_all_attempts(tmp_path: Path) -> None:
     assert Results(tmp_path).read().spent == 0.5
 
 
-def test_a_record_that_finds_no_room_is_not_half_there(
+def test_a_record_for_which_the_disk_has_no_room_is_not_half_written(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     results = Results(tmp_path).hold()

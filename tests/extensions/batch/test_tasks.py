@@ -1,4 +1,4 @@
-"""Tasks: their files, their keys, and what is wrong in them."""
+"""Tasks: their files, their keys, and the errors in them."""
 
 import json
 from pathlib import Path
@@ -19,7 +19,7 @@ def jsonl(folder: Path, *tasks: Any) -> Path:
     return path
 
 
-def test_a_task_is_read_from_json_lines_and_from_yaml_alike(tmp_path: Path) -> None:
+def test_json_lines_and_yaml_describe_the_same_task(tmp_path: Path) -> None:
     [one] = read_tasks(jsonl(tmp_path, TASK))
     (tmp_path / "tasks.yaml").write_text("- {repository: there, prompt: go}\n")
     [other] = read_tasks(tmp_path / "tasks.yaml")
@@ -27,7 +27,7 @@ def test_a_task_is_read_from_json_lines_and_from_yaml_alike(tmp_path: Path) -> N
     assert one.repository == str(tmp_path / "there")
 
 
-def test_defaults_of_a_file_are_below_what_a_task_says(tmp_path: Path) -> None:
+def test_a_task_wins_over_the_defaults_of_its_file(tmp_path: Path) -> None:
     path = tmp_path / "tasks.yaml"
     path.write_text(
         "defaults:\n  model: one\n  rules: {allow: [bash]}\n"
@@ -38,14 +38,14 @@ def test_defaults_of_a_file_are_below_what_a_task_says(tmp_path: Path) -> None:
     assert (second.model, second.rules) == ("two", {"allow": ["bash", "edit"]})
 
 
-def test_a_folder_is_every_file_of_tasks_in_it(tmp_path: Path) -> None:
+def test_the_tasks_of_a_folder_are_those_of_all_its_task_files(tmp_path: Path) -> None:
     jsonl(tmp_path, TASK)
     (tmp_path / "more.yml").write_text("- {repository: there, prompt: another}\n")
     (tmp_path / "notes.txt").write_text("not a task")
     assert [task.prompt for task in read_tasks(tmp_path)] == ["another", "go"]
 
 
-def test_what_says_the_same_is_one_task(tmp_path: Path) -> None:
+def test_tasks_with_the_same_content_are_one_task(tmp_path: Path) -> None:
     assert len(read_tasks(jsonl(tmp_path, TASK, TASK, {**TASK, "prompt": "else"}))) == 2
 
 
@@ -73,17 +73,17 @@ def test_the_address_of_a_repository_stays_as_it_is(address: str) -> None:
         ("go", ""),
     ],
 )
-def test_a_task_that_is_wrong_is_told_with_its_line(task: Any, said: str, tmp_path: Path) -> None:
+def test_a_wrong_task_is_an_error_with_its_line(task: Any, said: str, tmp_path: Path) -> None:
     with pytest.raises(ConfigError, match=rf"tasks.jsonl:2: .*{said}.*nothing was run"):
         read_tasks(jsonl(tmp_path, TASK, task))
 
 
-def test_a_file_without_tasks_is_told(tmp_path: Path) -> None:
+def test_a_file_without_tasks_is_an_error(tmp_path: Path) -> None:
     with pytest.raises(ConfigError, match="no tasks"):
         read_tasks(jsonl(tmp_path))
 
 
-def test_the_key_is_of_all_that_a_task_says_and_begins_with_its_name() -> None:
+def test_the_key_depends_on_all_of_a_task_and_begins_with_its_name() -> None:
     keys = {
         BatchTask(repository="a", prompt="go").key,
         BatchTask(repository="a", prompt="go", check="make test").key,
@@ -95,7 +95,7 @@ def test_the_key_is_of_all_that_a_task_says_and_begins_with_its_name() -> None:
     assert not any("/" in key for key in keys)
 
 
-def test_the_settings_of_a_task_win_over_those_for_all_and_rules_add_up() -> None:
+def test_the_settings_of_a_task_win_over_those_for_all_and_rules_are_added() -> None:
     task = BatchTask(
         repository="a",
         prompt="go",
@@ -131,7 +131,7 @@ def test_merging_changes_neither_table() -> None:
         ("git@host:x.git", "git@host:x.git"),
     ],
 )
-def test_a_password_is_no_part_of_what_a_task_is(repository: str, address: str) -> None:
+def test_a_password_is_not_part_of_a_task(repository: str, address: str) -> None:
     task, bare = (BatchTask(repository=each, prompt="go") for each in (repository, address))
     assert (task.address, task.key, task.subject) == (address, bare.key, bare.subject)
     assert task.described() == bare.described()

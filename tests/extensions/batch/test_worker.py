@@ -1,4 +1,4 @@
-"""The process that works on tasks, when the batch that started it is killed."""
+"""The process that works on tasks, after the batch that started it was killed."""
 
 import os
 from pathlib import Path
@@ -7,7 +7,7 @@ from codeagent.extensions.batch.worker import teller
 from tests.e2e.product import Product
 
 
-def test_what_nobody_reads_any_more_disturbs_no_task() -> None:
+def test_a_task_continues_if_nobody_reads_its_progress() -> None:
     reading, writing = os.pipe()
     tell = teller(writing)
     tell({"state": "working"})
