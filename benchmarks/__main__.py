@@ -29,8 +29,9 @@ GROUPS = {
     "trials": "trials:figures",
     "jobs": "jobs:figures",
     "roads": "roads:figures",
+    "batch": "batch:figures",
 }
-ON_REQUEST = {"thousand": "growth:thousand"}
+ON_REQUEST = {"thousand": "growth:thousand", "batch-thousand": "batch:thousand"}
 """What takes many minutes."""
 
 

@@ -231,11 +231,8 @@ def command_line() -> str:
         command = build_parser(name)
         parts += [f"## codeagent {name}", command.description or "", *_arguments(command)]
         for action, below in _subcommands(command).items():
-            parts += [
-                f"### codeagent {name} {action}",
-                _summary(command, action),
-                *_arguments(below),
-            ]
+            if summary := _summary(command, action):  # others are for codeagent itself
+                parts += [f"### codeagent {name} {action}", summary, *_arguments(below)]
     return "\n\n".join(part for part in parts if part) + "\n"
 
 
@@ -402,7 +399,7 @@ def _summary(parser: argparse.ArgumentParser, name: str) -> str:
     text = next(
         (str(choice.help) for choice in choices._choices_actions if choice.dest == name), ""
     )
-    return f"{text[:1].upper()}{text[1:]}."
+    return text and f"{text[:1].upper()}{text[1:]}."
 
 
 def _arguments(parser: argparse.ArgumentParser) -> list[str]:

@@ -191,9 +191,9 @@ class FakeProvider:
     ) -> bool:
         data = turn.raw if turn.raw is not None else self._render(turn)
         whole = data if turn.cut_after is None else data[: turn.cut_after]
-        writer.write(
-            b"HTTP/1.1 200 OK\r\ncontent-type: text/event-stream\r\ntransfer-encoding: chunked\r\n\r\n"
-        )
+        lines = ["HTTP/1.1 200 OK", "content-type: text/event-stream", "transfer-encoding: chunked"]
+        lines += [f"{name}: {value}" for name, value in turn.headers.items()]
+        writer.write(("\r\n".join(lines) + "\r\n\r\n").encode())
         size = self._chunk or len(whole) or 1
         for start in range(0, len(whole), size):
             part = whole[start : start + size]

@@ -27,7 +27,7 @@ MAX_HUB_LINES = 300
 MAX_FIELDS = 15
 MAX_POSITIONAL = 5
 MAX_EXTENSION_TOKENS = 20_000
-LARGER_EXTENSIONS = {"mcp": 32_000, "user_tools": 32_000}
+LARGER_EXTENSIONS = {"mcp": 32_000, "user_tools": 32_000, "batch": 24_000}
 """The limits of those that have more to do."""
 LAYOUT = {"COMMENT", "NL", "NEWLINE", "INDENT", "DEDENT", "ENDMARKER"}
 WIDTH = 100

@@ -18,7 +18,7 @@ from codeagent.config.settings import Settings
 from codeagent.core.acts import RunGroup, RunRecipe
 from codeagent.core.approval_events import ApprovalRequested
 from codeagent.core.checkpoints import ChangedFile, Rewind
-from codeagent.core.errors import CodeagentError, ConfigError
+from codeagent.core.errors import ConfigError, SandboxError
 from codeagent.core.events import CheckpointCreated, KnownEvent, RunFinished
 from codeagent.core.json_types import MAIN
 from codeagent.core.messages import Usage
@@ -53,7 +53,7 @@ async def work(task: Task, reader: RunReader | None = None) -> Outcome:
     events: list[KnownEvent] = []
     async with session:
         if task.needs_sandbox and session.sandbox is None:
-            raise CodeagentError(
+            raise SandboxError(
                 "nothing was run: it needs a sandbox, or --sandbox off; see codeagent doctor"
             )
         session.agent.observe(events.append)

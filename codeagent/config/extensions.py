@@ -45,6 +45,7 @@ BUILT_IN = (
     "images",
     "toolsets",
     "recipes",
+    "batch",
 )
 """In the order in which they are asked. Each is the module `codeagent.extensions.NAME`, which has
 its manifest, `EXTENSION`."""

@@ -41,6 +41,12 @@ def try_lock(fd: int, *, shared: bool = False) -> bool:
     return True
 
 
+def unlock(fd: int) -> None:
+    """Release a lock at once, also if a program that was handed its file is still running. Raises
+    OSError."""
+    fcntl.flock(fd, fcntl.LOCK_UN)
+
+
 def wait_for_lock(
     fd: int, *, seconds: float = math.inf, stop: threading.Event | None = None
 ) -> bool:

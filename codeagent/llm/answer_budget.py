@@ -13,6 +13,8 @@ from codeagent.llm.usage import prompt_tokens
 _LEAST = 256
 """Tokens that an answer needs at least; with fewer left, the conversation is too long."""
 _MARGIN = 1.1
+_USUAL_RATIO = 0.25
+"""Tokens of a character, before a provider has counted any."""
 _FIXED = 64
 """Tokens of a chat template around the messages."""
 _LIMIT = r"max_(?:completion_|output_|new_)?tokens\W+"
@@ -56,6 +58,10 @@ class AnswerBudget:
         else:
             prompt = round(_length(request) * self._ratio)
         return _smaller(max(window - round(prompt * _MARGIN) - _FIXED, _LEAST), self._most)
+
+    def estimate(self, request: ModelRequest) -> int:
+        """Return about how many tokens a request has, from its length."""
+        return round(_length(request) * (self._ratio or _USUAL_RATIO))
 
     def answered(self, request: ModelRequest, usage: Usage) -> None:
         """Learn how many tokens a character has from what the provider counted."""

@@ -78,12 +78,18 @@ class LitellmModel(ProviderModel):
         library, arguments = await self.ready(), self._arguments(target, request)
         _connected.add(self)
         queue: asyncio.Queue[StreamPiece | Exception | None] = asyncio.Queue()
-        reader = asyncio.create_task(_read(library, arguments, queue, self._provider_tools))
+        responses = list[Any]()
+        reading = _read(library, arguments, queue, responses, self._provider_tools)
+        reader = asyncio.create_task(reading)
         try:
-            while (piece := await queue.get()) is not None:
+            piece = await queue.get()
+            if self._pacing is not None:  # some of litellm's providers leave no response
+                self._pacing.answered(responses[-1].headers if responses else {})
+            while piece is not None:
                 if isinstance(piece, Exception):
                     raise piece
                 yield (piece,)
+                piece = await queue.get()
         finally:
             reader.cancel()
             await asyncio.wait({reader})
@@ -152,15 +158,16 @@ async def _read(
     library: Any,
     arguments: dict[str, Any],
     queue: "asyncio.Queue[StreamPiece | Exception | None]",
+    responses: list[Any],
     tools: MakeProviderTools,
 ) -> None:
     """Send the request and pass every piece on, after an empty one; the queue ends with None or
-    what went wrong.
+    what went wrong. `responses` gets those that are opened.
 
     Cancelled while it gives way to the event loop, the task is not reading: so the response is
     closed in any case.
     """
-    pace, responses = Pace(), list[Any]()
+    pace = Pace()
     litellm_setup.OPENED.set(responses)
     try:
         wrapper = await library.acompletion(**arguments)

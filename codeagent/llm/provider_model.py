@@ -59,6 +59,7 @@ class ProviderModel(ABC):
         overrides what is known; `learned` is what its server has said."""
         self._learned = learned or ServerKnowledge()
         self._asked = self._learned.asked
+        self._pacing = ServerKnowledge.pacing_of and ServerKnowledge.pacing_of(name)
         self.name = name
         self._api_base = api_base
         self._api_key = api_key
@@ -112,6 +113,9 @@ class ProviderModel(ABC):
         if self._target is None:
             self._target = await self._find_target()
         self._target = self._declaring(self._target, request)
+        if self._pacing is not None:
+            while not await self._pacing.may_begin(self._room.estimate(request), self._idle):
+                yield Heartbeat()
         for attempt in (1, 2):
             target = await self._within_window(self._target, request)
             try:
@@ -191,6 +195,8 @@ class ProviderModel(ABC):
             told = model_error(error, failed, streaming=begun, clean=self._redactor.clean)
             if told.kind in ("connection", "cut", "timeout"):
                 self._learned.lost()
+            if told.kind == "rate_limit" and self._pacing is not None:
+                self._pacing.refused(told.retry_after)
             raise told if begun else _Refused(told, words_of(error)) from None
         last, message = accumulator.finish(self.name, target.owner)
         for event in last:

@@ -1,8 +1,8 @@
 """What was learned about one model at one server, shared by all that talk to it in this process."""
 
 import time
-from collections.abc import Mapping
-from typing import TYPE_CHECKING
+from collections.abc import Callable, Mapping
+from typing import TYPE_CHECKING, ClassVar, Protocol
 
 if TYPE_CHECKING:  # asked only by those who have a server of their own
     from codeagent.llm.server_details import ServedModel
@@ -12,8 +12,27 @@ _FRESH = 30.0
 failed."""
 
 
+class Pacing(Protocol):
+    """Lets requests begin no faster than a provider allows all those that share its limits."""
+
+    async def may_begin(self, tokens: int, seconds: float) -> bool:
+        """Wait until a request of about so many tokens may begin, so long at most; whether it
+        may."""
+
+    def answered(self, headers: Mapping[str, str]) -> None:
+        """Take note of what the headers of an answer, of whichever status, say about the limits."""
+
+    def refused(self, retry_after: float | None) -> None:
+        """Take note that a request came too early; `retry_after` in seconds, if the provider said
+        so."""
+
+
 class ServerKnowledge:
     """Kept for as long as the process lives."""
+
+    pacing_of: ClassVar[Callable[[str], Pacing] | None] = None
+    """Makes what the requests to the model of this name wait for, in a process that shares limits
+    with others."""
 
     def __init__(
         self, base: str | None = None, headers: Mapping[str, str] | None = None, model: str = ""

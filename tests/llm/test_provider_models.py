@@ -4,7 +4,7 @@ connection closed."""
 import asyncio
 import json
 import sys
-from collections.abc import AsyncIterator, Callable
+from collections.abc import AsyncIterator, Callable, Mapping
 from contextlib import AbstractAsyncContextManager
 from dataclasses import replace
 from typing import Any
@@ -28,6 +28,7 @@ from codeagent.llm import provider_model
 from codeagent.llm.factory import open_model
 from codeagent.llm.litellm_model import LitellmModel
 from codeagent.llm.provider_model import ProviderModel
+from codeagent.llm.server_knowledge import ServerKnowledge
 from tests.llm.asking import LANES, LITELLM_WORKER, ask, request, result
 from tests.servers import (
     FakeProvider,
@@ -832,3 +833,34 @@ async def test_a_request_to_a_responses_api_leaves_the_gateway_of_litellms_proxy
         assert (await ask(model)).text == "ok"
         await model.close()
     assert "litellm.proxy._experimental.mcp_server.catalog" not in sys.modules
+
+
+class _Heard:
+    """What was said about limits (a Pacing)."""
+
+    def __init__(self) -> None:
+        self.said: list[str] = []
+
+    async def may_begin(self, tokens: int, seconds: float) -> bool:
+        return True
+
+    def answered(self, headers: Mapping[str, str]) -> None:
+        self.said += [value for name, value in headers.items() if name.startswith("x-ratelimit")]
+
+    def refused(self, retry_after: float | None) -> None:
+        self.said.append(f"refused {retry_after}")
+
+
+async def test_what_answers_and_refusals_say_about_limits_reaches_those_who_share_them(
+    model_at: ModelAt, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    heard = _Heard()
+    monkeypatch.setattr(ServerKnowledge, "pacing_of", lambda name: heard)
+    told = [{"X-RateLimit-Remaining-Requests": str(left)} for left in (1, 0)]
+    refusal = Turn(status=429, headers={**told[1], "retry-after": "7"})
+    async with openai_server([Turn(text="done", headers=told[0]), refusal]) as fake:
+        model = model_at(fake, "fake")
+        await ask(model)
+        with pytest.raises(ModelError):
+            await ask(model)
+    assert heard.said == ["1", "0", "refused 7.0"]

@@ -20,6 +20,8 @@ from codeagent.config.checking import checked
 from codeagent.core.acts import Answer, AnswerSummary, Compact, Restore, RestoreFile
 from codeagent.core.approval_events import ApprovalRequested, Reply
 from codeagent.core.cancel import CancelToken
+from codeagent.core.changes import Change
+from codeagent.core.checkpoints import Node
 from codeagent.core.display import HunkAnswer, QuestionBlock
 from codeagent.core.events import KnownEvent, ToolResultAdded
 from codeagent.core.messages import text_of
@@ -29,6 +31,7 @@ from codeagent.core.redact import Redactor
 from codeagent.core.tool import Tool, ToolContext, ToolResult
 from codeagent.extensions.agents.channels import Hub
 from codeagent.extensions.agents.messages import ConnectAgent, WatchChannel
+from codeagent.extensions.batch.patches import TakePatch
 from codeagent.extensions.file_tools.apply_patch import ApplyPatch
 from codeagent.extensions.file_tools.json_file import JsonWrite
 from codeagent.extensions.file_tools.multi_edit import MultiEdit
@@ -153,6 +156,13 @@ async def multi_edit(folder: Path, change: bool) -> Outcome:
 
 async def apply_patch(folder: Path, change: bool) -> Outcome:
     return await _changing(folder, change, ApplyPatch, {"patch": PATCH})
+
+
+async def take_patch(folder: Path, change: bool) -> Outcome:
+    changes = [Change("a.txt", Node("file", b"one\ntwo\n"), Node("file", b"1\ntwo\n"))]
+    of_task = "codeagent.extensions.batch.patches._changes_of_task"
+    with patch(of_task, lambda results, key: changes):
+        return await _changing(folder, change, TakePatch, {"results": "results", "key": "task"})
 
 
 async def json_write(folder: Path, change: bool) -> Outcome:

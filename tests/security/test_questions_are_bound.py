@@ -43,6 +43,7 @@ ROWS = (
     Row("multi_edit", about.multi_edit, AGAIN),
     Row("apply_patch", about.apply_patch, AGAIN),
     Row("json_write", about.json_write, AGAIN),
+    Row("take_patch", about.take_patch, AGAIN),
     Row("hunk review", about.hunk_review, AGAIN),
     Row("git_commit", about.git_commit, AGAIN),
     *(Row(name, call(name), REDEFINED) for name in CALLS),
@@ -143,6 +144,7 @@ TOOLS = {
     "Python": "python",
     "SandboxedFunction": "a Python tool in the sandbox",
     "ServerTool": "a server's tool",
+    "TakePatch": "take_patch",
     "WatchChannel": "watch_channel",
     "WatchFile": "watch_file",
     "WebFetch": "web_fetch",
@@ -255,6 +257,7 @@ SCREENS = {
     "codeagent/tui/pages/opening.py:ask": "the repository's image",  # and a git directory; the folder itself stays
     "codeagent/extensions/recipes/page.py:_trust": "recipes",
     "codeagent/tui/pages/rewind.py:_asked": "undo",
+    "codeagent/extensions/batch/applying.py:open_patches": "",  # only shows patches, of which each is asked about
     "codeagent/commands/sandbox_packages.py:_confirm": "",  # what is fetched was read before and is held in memory
 }
 """Where a page or a line on the terminal asks before anything begins."""

@@ -4,6 +4,7 @@ writes to.
 Nor does it behind a pipe, which mostly ends at a terminal. Only the answer of `run` is exact there.
 """
 
+import io
 import json
 import os
 import re
@@ -12,8 +13,11 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
+from rich.console import Console
 
 import codeagent
+from codeagent.extensions.batch.progress import BatchProgress
+from codeagent.extensions.batch.views import picture
 from tests.e2e.product import Done, Product, calls, say
 from tests.effort import part
 from tests.security.terminal_payloads import CONTROL, HIDDEN, PAYLOADS
@@ -31,11 +35,13 @@ TERMINALS_OWN = {
     "tui/crash.py",
     "sandbox/id_mapping.py",
     "sandbox/terminal.py",
+    "extensions/batch/views.py",
     "extensions/web/markdown.py",
     "extensions/replay/pictures.py",
 }
 """The screen, which draws; a report that only asks for an encoding; the shell of `codeagent sandbox
-shell`; programs that codeagent starts with pipes; and pictures, which are tried below."""
+shell`; programs that codeagent starts with pipes; and pictures and the table of a batch, which are
+tried below."""
 
 
 @pytest.fixture(params=["terminal", "pipe"])
@@ -189,6 +195,18 @@ def test_a_wrong_argument_acts_nowhere(product: Product) -> None:
         ["nosuch" + EVERYTHING],
     ):
         assert harmless(product.call(*arguments)).code == 2
+
+
+@pytest.mark.soak(tried=len(PAYLOADS), row="terminal payloads")
+def test_the_table_of_a_batch_acts_nowhere() -> None:
+    progress = BatchProgress(total=1, slots=1)
+    progress.changed(EVERYTHING, {"title": EVERYTHING, "state": EVERYTHING, "turn": 1})
+    progress.changed("key", {"title": ONE_OF_EACH, "state": ONE_OF_EACH, "turn": 1})
+    out = io.StringIO()
+    console = Console(file=out, width=100_000, markup=False, highlight=False)
+    console.print(picture(progress, 2))
+    assert acting(out.getvalue()) == set()
+    assert "\\x1b]52;c;b3duZWQ=" in out.getvalue(), "the control: it is shown"
 
 
 def test_what_goes_to_a_program_is_left_as_it_is(

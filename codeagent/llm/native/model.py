@@ -74,6 +74,8 @@ class NativeModel(ProviderModel):
         )
         for url in urls:
             async with client.send("POST", url, headers, body) as response:
+                if self._pacing is not None:
+                    self._pacing.answered(response.headers)
                 if 200 <= response.status < 300:
                     if self._url and response.on_new_connection:
                         self._learned.reconnected()
