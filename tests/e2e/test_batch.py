@@ -206,7 +206,10 @@ def test_a_budget_counts_what_a_task_that_was_cut_off_may_have_spent(batch: Batc
     (batch.results / "begun").mkdir(parents=True)
     (batch.results / "begun" / first.split()[0]).touch()
     budgets = ("--budget", "1.5", "--task-budget", "1")
-    assert "1 task did not begin, as the cost might exceed --budget" in batch.run(*budgets, "--only", "task 1").out
+    assert (
+        "1 task did not begin, as the cost might exceed --budget"
+        in batch.run(*budgets, "--only", "task 1").out
+    )
     assert batch.run(*budgets).code == 0
 
 
