@@ -123,7 +123,7 @@ def test_a_plan_without_items_is_outlined_by_its_lines() -> None:
 def test_a_long_plan_says_how_much_more_there_is() -> None:
     (piece,) = plan_pieces("\n".join(f"{n}. Step" for n in range(1, 21)))
     found = [line.strip.text for line in piece(40, Palette())]
-    assert (len(found), found[-1]) == (7, "… 14 more above")
+    assert (len(found), found[-1]) == (7, "… 14 more")
 
 
 @for_each("stepping", [True, False])
