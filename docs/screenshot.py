@@ -40,9 +40,14 @@ def asks_about_effects() -> Recording:
 
 
 async def picture(
-    recording: Recording, size: tuple[int, int] = (108, 34), theme: str = "ink", depth: str = ""
+    recording: Recording,
+    size: tuple[int, int] = (108, 34),
+    theme: str = "ink",
+    depth: str = "",
+    keys: tuple[str, ...] = (),
 ) -> str:
-    """`depth` is what Rich calls the colours of the terminal; empty for all of them."""
+    """The screen once the keys were pressed; `depth` is what Rich calls the colours of the terminal, empty for all
+    of them."""
     with tempfile.TemporaryDirectory() as folder:
         app = ReplayApp(recording.events, Path(folder), now=recording.now + 12)
         async with app.run_test(size=size) as pilot:
@@ -50,7 +55,8 @@ async def picture(
             if depth:
                 app.console._color_system = COLOR_SYSTEMS[depth]
             assert app.look.use(theme) == ""
-            await pilot.pause()
+            await pilot.press(*keys)
+            await settled(pilot)
             return app.export_screenshot(title="codeagent")
 
 
@@ -61,6 +67,9 @@ def pictures() -> dict[str, Coroutine[None, None, str]]:
         "colours-256": picture(asks_to_edit(), (92, 24), depth="256"),
         "colours-16": picture(asks_to_edit(), (92, 24), depth="standard"),
         "colours-16-light": picture(asks_to_edit(), (92, 24), "paper", "standard"),
+        "quiet": picture(after_failing_tests(), (92, 20), keys=("ctrl+o", "ctrl+o")),
+        "find": picture(after_failing_tests(), (92, 24), keys=("ctrl+f", *"leap", "enter")),
+        "commands": picture(Recording(), (92, 32), keys=("ctrl+p",)),
     }
 
 

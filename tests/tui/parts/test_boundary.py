@@ -9,13 +9,15 @@ from codeagent.tui.parts.boundary import (
     outline,
     pause_choices,
     paused_pieces,
+    plan_content,
     plan_pieces,
     state_of,
+    summary_content,
     title_of,
 )
 from codeagent.tui.parts.card_keys import ChoiceRow, labelled, letters_of
 from codeagent.tui.rendering.palette import Palette
-from codeagent.tui.state import Paused, PausedCall
+from codeagent.tui.state import Paused, PausedCall, PlanReady, SummaryReady
 from tests.table import for_each
 
 CALL = PausedCall("c1", "bash", "make lint", "auto", "")
@@ -114,6 +116,15 @@ def test_no_row_is_wider_than_the_card(
 def test_the_outline_of_a_plan_is_its_headings_and_items_without_code() -> None:
     text = "# Plan\n\nSome words.\n\n1. One\n   more of it\n- Two\n\n```py\n# none\n```\n"
     assert outline(text) == ["# Plan", "1. One", "- Two"]
+
+
+def test_a_plan_and_a_summary_are_shown_again_only_once_they_were_changed() -> None:
+    plan, summary = PlanReady("# Plan"), SummaryReady("# Summary", 3)
+    for text, bodies in (("", 0), (" and more", 1)):
+        card = plan_content(plan, plan.text + text, sent="")
+        assert len(card.body) == bodies
+        card = summary_content(summary, summary.text + text, sent="")
+        assert len(card.body) == bodies
 
 
 def test_a_plan_without_items_is_outlined_by_its_lines() -> None:
