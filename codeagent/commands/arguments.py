@@ -263,7 +263,9 @@ def open_store() -> "SessionStore":
 def say(text: str) -> None:
     """Print a line on standard error, if there is one."""
     if sys.stderr is not None:
-        print(text, file=sys.stderr, flush=True)
+        from codeagent.console.colour import print_line  # a plain run says nothing
+
+        print_line(text, sys.stderr)
 
 
 def print_json(value: object) -> None:

@@ -18,6 +18,7 @@ from codeagent.commands.arguments import (
     say,
     workspace_of,
 )
+from codeagent.console.table import Column, print_table
 from codeagent.core.approval_events import ApprovalResolved, EffectsFound
 from codeagent.core.audit import CallRecord, LedgerRow, audit, decided_by, decisions
 from codeagent.core.errors import ConfigError, SessionError
@@ -32,7 +33,9 @@ from codeagent.core.events import (
     UnknownEvent,
 )
 from codeagent.core.messages import AssistantMessage, UserMessage, text_of
+from codeagent.core.pulse import ago
 from codeagent.core.redact import Redactor
+from codeagent.core.runtime import SessionSummary
 from codeagent.core.sanitize import on_one_line, one_line, visible, visible_json
 from codeagent.session.export import FORMATS, write_down, written_down
 from codeagent.session.memory import SessionMemory
@@ -44,6 +47,10 @@ from codeagent.session.upkeep import PruneRule, clear_leftovers, fork, prunable,
 if TYPE_CHECKING:
     from codeagent.commands.ports import App
 
+_SESSION = Column("SESSION", "cyan")
+_WHEN = Column("LAST WRITTEN", "dim")
+_FOLDER = Column("FOLDER", cut=True)
+_PROMPT = Column("TITLE OR PROMPT", cut=True)
 _INDENT = " " * 4
 _PATIENCE = 20.0
 """Seconds after which a search ends."""
@@ -83,6 +90,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         "search", help="find prompts, answers and commands that contain all the words"
     )
     searching.add_argument("words", metavar="WORD", nargs="+")
+    add_flag(searching, "--json", "as one JSON list")
     add_cwd(searching)
     searching.add_argument(
         "--limit", metavar="N", type=_count, default=20, help="the most hits (default: 20)"
@@ -165,7 +173,13 @@ def main(args: argparse.Namespace, app: "App") -> int:
         case "export":
             return _export(store, chosen(store, args), args.format, args.output)
         case "search":
-            return _search(store, workspace_of(args.cwd).resolve(), tuple(args.words), args.limit)
+            return _search(
+                store,
+                workspace_of(args.cwd).resolve(),
+                tuple(args.words),
+                args.limit,
+                as_json=args.json,
+            )
         case "rename":
             session_id = store.find(args.id)
             store.titles.give(session_id, " ".join(args.title.split()))
@@ -198,21 +212,38 @@ def _list(store: SessionStore, workspace: Path | None, *, as_json: bool) -> int:
         print_json([vars(summary) for summary in listed])
         return 0
     if listed:
-        width = max(len(summary.id) for summary in listed)
-        print(
-            f"{'SESSION':<{width}}  {'LAST WRITTEN':<16}  {'TITLE OR PROMPT':<60}{'' if workspace else '  FOLDER'}"
-        )
-    for summary in listed:
-        when = time.strftime("%Y-%m-%d %H:%M", time.localtime(summary.modified))
-        state = "  in use" if summary.in_use else ""
-        name = one_line(summary.title or summary.prompt, 60)
-        folder = "" if workspace else f"  {on_one_line(summary.workspace)}"
-        print(f"{summary.id}  {when}  {name:<60}{folder}{state}".rstrip())
+        folder = () if workspace else (_FOLDER,)
+        rows = [
+            (
+                summary.id,
+                ago(summary.modified, time.time()),
+                *((summary.workspace,) if folder else ()),
+                "in use" if summary.in_use else "",
+                summary.title or summary.prompt,
+            )
+            for summary in listed
+        ]
+        columns = (_SESSION, _WHEN, *folder, Column(style="yellow"), _PROMPT)
+        print_table(columns, rows, _plain_list(listed, folders=workspace is None))
     if not listed and workspace:
         say(f"no session of {visible(str(workspace))}")
     if others := len(summaries) - len(listed):
         say(f"{_sessions(others)} of other folders: codeagent sessions list --all")
     return 0
+
+
+def _plain_list(listed: Sequence[SessionSummary], *, folders: bool) -> Iterator[str]:
+    width = max(len(summary.id) for summary in listed)
+    yield f"{'SESSION':<{width}}  {'LAST WRITTEN':<16}  {'TITLE OR PROMPT':<60}{'  FOLDER' if folders else ''}"
+    for summary in listed:
+        state = "  in use" if summary.in_use else ""
+        name = one_line(summary.title or summary.prompt, 60)
+        folder = f"  {on_one_line(summary.workspace)}" if folders else ""
+        yield f"{summary.id}  {_moment(summary.modified)}  {name:<60}{folder}{state}".rstrip()
+
+
+def _moment(at: float) -> str:
+    return time.strftime("%Y-%m-%d %H:%M", time.localtime(at))
 
 
 def _export(store: SessionStore, session_id: str, form: str | None, output: Path | None) -> int:
@@ -228,13 +259,18 @@ def _export(store: SessionStore, session_id: str, form: str | None, output: Path
     return 0
 
 
-def _search(store: SessionStore, workspace: Path, words: tuple[str, ...], limit: int) -> int:
+def _search(
+    store: SessionStore, workspace: Path, words: tuple[str, ...], limit: int, *, as_json: bool
+) -> int:
     found = SessionMemory(store, workspace, Redactor(os.environ), seconds=_PATIENCE).search(
         words, limit
     )
-    for hit in found.hits:
-        when = time.strftime("%Y-%m-%d %H:%M", time.localtime(hit.at))
-        print(f"{hit.session}  {when}  {hit.what:<7}  {hit.snippet}")
+    if as_json:
+        print_json([asdict(hit) for hit in found.hits])
+    elif found.hits:
+        rows = [(hit.session, _moment(hit.at), hit.what, hit.snippet) for hit in found.hits]
+        plain = (f"{one}  {when}  {what:<7}  {snippet}" for one, when, what, snippet in rows)
+        print_table((_SESSION, _WHEN, Column("WHAT"), Column("FOUND")), rows, plain)
     if found.hits and not found.complete:
         cut = (
             "--limit N for more"

@@ -12,6 +12,7 @@ from codeagent.commands.actions import OwnAction, add_actions, run_added
 from codeagent.commands.arguments import add_cwd, duration, print_json, say, workspace_of
 from codeagent.config.keys import KeyStore
 from codeagent.config.local_environment import config_dir
+from codeagent.console.table import Column, print_table
 from codeagent.core.errors import ConfigError
 from codeagent.core.sanitize import one_line, visible
 from codeagent.extensions.mcp import PROJECT_FILE
@@ -25,6 +26,7 @@ if TYPE_CHECKING:
 
 _REFERENCE = re.compile(r"\$\{[A-Za-z_][A-Za-z0-9_]*\}")
 _FROM = {"user": "yours", "project": "project"}
+_COLUMNS = (Column("SERVER", "cyan"), Column("KIND"), Column("FROM", "dim"), Column("STATE"))
 _MOST_FILES = 20
 """Files named of what was trusted."""
 _UNTRUSTED = f"not trusted, so it is not started: read {PROJECT_FILE}, then run codeagent mcp trust"
@@ -178,7 +180,15 @@ def _list(servers: ConfiguredServers, *, as_json: bool) -> int:
     for problem in servers.problems:
         say(f"codeagent: {problem.level}: {one_line(str(problem), 1000)}")
     if servers.entries:
-        print("\n".join(_lines(servers.entries)))
+        rows = [
+            row
+            for entry in servers.entries
+            for row in (
+                (entry.config.name, entry.transport, _FROM[entry.place], _shown_state(entry)),
+                *(("", "", "", text) for text in _said(entry)),
+            )
+        ]
+        print_table(_COLUMNS, rows, _lines(servers.entries))
     elif not servers.problems:
         print("no server is configured; codeagent mcp add NAME -- COMMAND adds one")
     return 0
@@ -218,14 +228,22 @@ def _lines(entries: Sequence[ServerEntry]) -> list[str]:
     widest = max(len(entry.config.name) for entry in entries) + 2
     lines = []
     for entry in entries:
-        state = _UNTRUSTED if not entry.trusted else _state(entry)
+        state = _shown_state(entry)
         lines.append(
             f"{entry.config.name:<{widest}}{entry.transport:<7}{_FROM[entry.place]:<9}{state}"
         )
-        said = (entry.shown, *(detail for detail in entry.details if detail != "disabled"))
-        # Each is one line, which the terminal wraps.
-        lines += [f"{'':<{widest}}{visible(text)}".replace("\n", "␊") for text in said]
+        lines += [f"{'':<{widest}}{text}" for text in _said(entry)]
     return lines
+
+
+def _shown_state(entry: ServerEntry) -> str:
+    return _state(entry) if entry.trusted else _UNTRUSTED
+
+
+def _said(entry: ServerEntry) -> list[str]:
+    """Return what belongs to a server, a line each, which the terminal wraps."""
+    said = (entry.shown, *(detail for detail in entry.details if detail != "disabled"))
+    return [visible(text).replace("\n", "␊") for text in said]
 
 
 def _state(entry: ServerEntry) -> str:

@@ -1,0 +1,87 @@
+"""Tables on a terminal, as wide as it is; programs get the lines that they know."""
+
+import sys
+from collections.abc import Iterable, Sequence
+from typing import TYPE_CHECKING
+
+from codeagent.console.colour import WORDS, for_eyes, has_colours, write_styled
+from codeagent.core.dataclass import dataclass
+from codeagent.core.sanitize import visible
+
+if TYPE_CHECKING:
+    from rich.text import Text
+
+
+@dataclass(frozen=True)
+class Column:
+    """A column of a table."""
+
+    heading: str = ""
+    style: str = ""
+    """As rich spells it; empty: a word that has a colour of its own is shown in it."""
+    cut: bool = False
+    """Cells that are too wide are cut, with an ellipsis; else the last column wraps."""
+    right: bool = False
+
+
+LABEL = Column(style="bold")
+TEXT = Column()
+
+
+def print_table(
+    columns: Sequence[Column], rows: Iterable[Sequence[str]], plain: Iterable[str]
+) -> None:
+    """Print the rows under the headings of their columns, and the plain lines where no user reads
+    them."""
+    if not for_eyes(sys.stdout):
+        for line in plain:
+            sys.stdout.write(f"{line}\n")
+        return
+    # Only on a terminal: they take 50 ms.
+    from io import StringIO
+
+    from rich.console import Console
+    from rich.table import Table
+    from rich.text import Text
+
+    table = Table(box=None, pad_edge=False, show_header=any(each.heading for each in columns))
+    for each in columns:
+        table.add_column(
+            Text(each.heading, "dim"),
+            no_wrap=not (each.cut or each is columns[-1]),
+            overflow="fold",
+            justify="right" if each.right else "left",
+        )
+    for row in rows:
+        table.add_row(*map(_cell, row, columns))
+    drawn = StringIO()
+    colours = has_colours(sys.stdout)
+    console = Console(
+        file=drawn,
+        force_terminal=True,
+        color_system="standard" if colours else None,
+        highlight=False,
+        markup=False,
+        emoji=False,
+        legacy_windows=False,
+    )
+    console.print(table)
+    lines = (line.rstrip() for line in drawn.getvalue().splitlines())
+    write_styled(sys.stdout, "\n".join([*lines, ""]))
+
+
+def _cell(text: str, column: Column) -> "Text":
+    from rich.text import Text
+
+    shown = visible(text).replace("\n", " ")
+    style = column.style or WORDS.get(shown, "")
+    return (
+        Text(shown, style, no_wrap=True, overflow="ellipsis") if column.cut else Text(shown, style)
+    )
+
+
+def print_facts(facts: Iterable[tuple[str, str]], width: int) -> None:
+    """Print labels with what belongs to each; `width`: of the labels, for programs."""
+    found = list(facts)
+    plain = (f"{label:<{width}}{visible(text)}" for label, text in found)
+    print_table((LABEL, TEXT), found, plain)
