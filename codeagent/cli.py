@@ -27,6 +27,7 @@ COMMANDS = {
     "extensions": "which features there are beyond the conversation, which are on, what each brings",
     "config": "the settings in force, where they are written, and the allowed keys",
     "doctor": "what works here and what is missing",
+    "completion": "what makes bash, zsh or fish complete commands, options and values",
 }
 """The kernel's commands → what each does. It is the module of that name in `codeagent.commands`,
 imported when needed; those of extensions are in their manifests.
@@ -38,6 +39,7 @@ _SAFE = "--safe"
 _COLOR = "--color"
 _WISHES = ("auto", "always", "never")
 USAGE_ERROR = 2
+_COMPLETING = "_ARGCOMPLETE"
 _ESCAPE = "codeagent.escape"
 INTERRUPTED = 130
 
@@ -149,6 +151,8 @@ def _leave(codes: Sequence[int]) -> None:
 
 def main(argv: Sequence[str] | None = None) -> int:
     """Run a command line in this process, and return its exit code."""
+    if _COMPLETING in os.environ:
+        _complete()
     _prepare_streams()
     try:
         code = _dispatch(list(sys.argv[1:] if argv is None else argv))
@@ -166,6 +170,14 @@ def main(argv: Sequence[str] | None = None) -> int:
         )
     except Exception as error:
         return _say_bug(error)
+
+
+def _complete() -> None:
+    """Answer a shell that completes a command line, and end the process."""
+    from codeagent.commands.completion import complete  # only for a shell
+
+    names = {each.name: each.about for each in commands()}
+    complete(lambda name: build_parser(name) if name else build_screen_parser(), names, LocalApp())
 
 
 def _dispatch(arguments: list[str]) -> int:

@@ -24,6 +24,7 @@ if TYPE_CHECKING:
 
 MODES = ("ask", "accept-edits", "plan", "auto")
 NETWORKS = ("none", "allow-list", "ask", "open")
+_COMPLETION = "codeagent.commands.completion"
 _PLAIN = ("model", "api_base", "fallback_model", "thinking", "wire", "mode", "strategy", "theme")
 
 
@@ -36,6 +37,12 @@ def add_list(parser: argparse.ArgumentParser, name: str, metavar: str, about: st
     parser.add_argument(name, metavar=metavar, action="append", default=[], help=about)
 
 
+def completed_by(action: argparse.Action, values: str) -> None:
+    """Let a shell complete an argument: `values` is a function of `codeagent.commands.completion`,
+    or a reference to another one from the arguments and the App to values with what they are."""
+    vars(action)["completes"] = values if ":" in values else f"{_COMPLETION}:{values}"
+
+
 def add_sandbox(parser: argparse.ArgumentParser, about: str) -> None:
     parser.add_argument("--sandbox", choices=("docker", "off"), help=about)
 
@@ -43,13 +50,15 @@ def add_sandbox(parser: argparse.ArgumentParser, about: str) -> None:
 def add_model_arguments(parser: argparse.ArgumentParser) -> None:
     """Add the arguments that `codeagent run` takes as well."""
     add = parser.add_argument
-    add("--model", metavar="M", help="any litellm name, script:FILE.json or demo")
+    model = add("--model", metavar="M", help="any litellm name, script:FILE.json or demo")
     add("--api-base", metavar="URL", help="address of the model's server")
-    add(
+    fallback = add(
         "--fallback-model",
         metavar="M",
         help="takes over once the model is overloaded or refused after its retries",
     )
+    completed_by(model, "models")
+    completed_by(fallback, "models")
     add(
         "--thinking",
         metavar="LEVEL",
@@ -73,18 +82,20 @@ def add_model_arguments(parser: argparse.ArgumentParser) -> None:
 def add_choice_of_tools(parser: argparse.ArgumentParser) -> None:
     """Add the arguments that choose a conversation's tools."""
     add = parser.add_argument
-    add(
+    tools = add(
         "--tools",
         metavar="NAMES",
         type=_tools,
         help="the only tools that may be used: read,bash,mcp__github__*",
     )
-    add(
+    toolset = add(
         "--toolset",
         metavar="NAME",
         action="append",
         help="turn a set of further tools on from the start; repeatable",
     )
+    completed_by(tools, "tools")
+    completed_by(toolset, "toolsets")
     add_safe(parser)
 
 

@@ -4,7 +4,7 @@ import argparse
 from collections.abc import Iterator
 from typing import TYPE_CHECKING
 
-from codeagent.commands.arguments import add_flag, print_json
+from codeagent.commands.arguments import add_flag, completed_by, print_json
 from codeagent.config.extensions import Extensions
 from codeagent.config.layers import extensions_of
 from codeagent.config.local_environment import user_config_file
@@ -21,7 +21,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     actions = parser.add_subparsers(dest="action", metavar="ACTION", required=True)
     listing = actions.add_parser("list", help="every extension, and whether it is on")
     showing = actions.add_parser("show", help="what one brings")
-    showing.add_argument("name", metavar="NAME")
+    completed_by(showing.add_argument("name", metavar="NAME"), "extensions")
     add_flag(listing, "--json", "as one JSON list")
     add_flag(showing, "--json", "as one JSON object")
 

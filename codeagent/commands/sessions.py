@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING
 from codeagent.commands.arguments import (
     add_cwd,
     add_flag,
+    completed_by,
     open_store,
     print_json,
     say,
@@ -98,7 +99,10 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     renaming = actions.add_parser(
         "rename", help="give a session a title; without one, take it away"
     )
-    renaming.add_argument("id", metavar="ID", help="the session; the beginning of its ID is enough")
+    session = renaming.add_argument(
+        "id", metavar="ID", help="the session; the beginning of its ID is enough"
+    )
+    completed_by(session, "sessions")
     renaming.add_argument("title", metavar="TITLE", nargs="?", default="")
     forking = actions.add_parser(
         "fork", help="copy a session into a new one, to continue it in another way"
@@ -147,9 +151,10 @@ def add_session_argument(
 ) -> None:
     """Add the ways to name a session; `others` are alternative flags, each with its help."""
     which = parser.add_mutually_exclusive_group()
-    which.add_argument(
+    session = which.add_argument(
         "id", metavar="ID", nargs="?", help="the session; the beginning of its ID is enough"
     )
+    completed_by(session, "sessions")
     which.add_argument("--last", action="store_true", help=last)
     for name, about in others.items():
         which.add_argument(f"--{name}", action="store_true", help=about)

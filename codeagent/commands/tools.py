@@ -21,6 +21,7 @@ from codeagent.commands.arguments import (
     add_flag,
     add_list,
     add_sandbox,
+    completed_by,
     named_inputs,
     print_json,
     read_named,
@@ -76,7 +77,7 @@ def _add_list(parser: argparse.ArgumentParser) -> None:
 
 
 def _add_show(parser: argparse.ArgumentParser) -> None:
-    parser.add_argument("name", metavar="NAME")
+    completed_by(parser.add_argument("name", metavar="NAME"), "tools")
     add_flag(parser, "--json", "as one JSON object")
     add_choice_of_tools(parser)
     _add_place(parser)
@@ -89,7 +90,7 @@ def _add_check(parser: argparse.ArgumentParser) -> None:
 
 
 def _add_run(parser: argparse.ArgumentParser) -> None:
-    parser.add_argument("name", metavar="NAME")
+    completed_by(parser.add_argument("name", metavar="NAME"), "tools")
     parser.add_argument(
         "given",
         metavar="ARG=VALUE",

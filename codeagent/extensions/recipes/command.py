@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any
 
 from codeagent.commands.arguments import (
     add_cwd,
+    completed_by,
     named_inputs,
     print_json,
     read_named,
@@ -44,7 +45,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     listing = actions.add_parser("list", help="every recipe, and the problems of their files")
     listing.add_argument("--json", action="store_true", help="as one JSON list")
     showing = actions.add_parser("show", help="one recipe with its inputs and steps")
-    showing.add_argument("name", metavar="NAME")
+    completed_by(showing.add_argument("name", metavar="NAME"), "recipes")
     showing.add_argument("--json", action="store_true", help="as one JSON object")
     checking = actions.add_parser("check", help="every problem of a recipe's file")
     checking.add_argument("file", metavar="FILE", type=Path, help="relative to the workspace")
