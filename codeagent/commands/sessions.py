@@ -4,12 +4,14 @@ sessions."""
 import argparse
 import json
 import os
+import sys
 import time
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import asdict
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from codeagent.changes.diff import count
 from codeagent.commands.arguments import (
     add_cwd,
     add_flag,
@@ -19,6 +21,7 @@ from codeagent.commands.arguments import (
     say,
     workspace_of,
 )
+from codeagent.console.colour import for_eyes, has_colours, paint, print_line, write_styled
 from codeagent.console.table import Column, print_table
 from codeagent.core.approval_events import ApprovalResolved, EffectsFound
 from codeagent.core.audit import CallRecord, LedgerRow, audit, decided_by, decisions
@@ -329,7 +332,7 @@ def _prune(store: SessionStore, rule: PruneRule, *, dry_run: bool) -> int:
 
 
 def _sessions(number: int) -> str:
-    return f"{number:,} session{'' if number == 1 else 's'}"
+    return count(number, "session")
 
 
 def _age(text: str) -> float:
@@ -355,9 +358,30 @@ def _show(store: SessionStore, session_id: str, *, as_json: bool) -> int:
         for event in recording.events:
             print(visible_json(event_json(event, redactor)))
         return 0
-    for line in filter(None, map(_line, answers_first(recording.events))):
-        print(line)
+    for event in answers_first(recording.events):
+        line = _line(event)
+        if not line:
+            continue
+        match event:
+            case MessageAdded() if for_eyes(sys.stdout):
+                _print_message(event, line)
+            case _:
+                print_line(line, sys.stdout)
     return 0
+
+
+def _print_message(event: MessageAdded, line: str) -> None:
+    """Print what was said on a terminal: an answer as Markdown, anything else under its speaker."""
+    from codeagent.console.markdown import print_markdown  # with rich
+
+    who, mark, said = line.partition("> ")
+    print()
+    if isinstance(event.message, AssistantMessage):
+        print_markdown(event.message.text)
+        print()
+    else:
+        speaker = paint(f"{who}{mark}", "bold") if has_colours(sys.stdout) else f"{who}{mark}"
+        write_styled(sys.stdout, f"{speaker}{visible(said)}\n")
 
 
 def _print_rows(
@@ -405,7 +429,9 @@ def _line(event: KnownEvent | UnknownEvent) -> str:
             how = "✓" if event.error is None else f"✗ {event.error.kind}:"
             return f"  {how} {one_line(event.name, 64)} {one_line(text_of(event.content), 100)}"
         case RunFinished():
-            return f"── {event.reason} · {event.turns} turns · {event.calls} calls"
+            return (
+                f"── {event.reason} · {count(event.turns, 'turn')} · {count(event.calls, 'call')}"
+            )
         case _:
             return ""
 
@@ -422,7 +448,7 @@ def _check(store: SessionStore, session_id: str) -> int:
         print(f"problem: {visible(problem)}")
     for repair in report.repairs:
         print(f"repaired on resume: {visible(repair)}")
-    verdict = "sound" if not report.problems else f"{len(report.problems)} problems"
+    verdict = count(len(report.problems), "problem") if report.problems else "sound"
     print(f"{session_id}: {len(recording.events)} events, {verdict}")
     return 1 if report.problems else 0
 

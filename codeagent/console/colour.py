@@ -15,10 +15,10 @@ WORDS: dict[str, Style] = {
     **dict.fromkeys(("✓", "on", "allow", "done", "ready"), "green"),
     **dict.fromkeys(("✗", "deny", "fail", "failed", "error"), "red"),
     **dict.fromkeys(("ask", "warning", "±", "not trusted"), "yellow"),
-    **dict.fromkeys(("–", "…", "off", "info", "note", "disabled"), "dim"),
+    **dict.fromkeys(("–", "…", "off", "info", "note", "disabled", "default"), "dim"),
 }
 """The colour of a mark or a state, wherever it is printed."""
-_MARK = lazy_regex(r"(?P<mark>[✓✗–±…])(?= )|(?:[\w-]+: )?(?P<level>error|warning|info|note)(?=:)")
+_MARK = lazy_regex(r" *(?P<mark>[✓✗–±…])(?= )|(?:[\w-]+: )?(?P<level>error|warning|info|note)(?=:)")
 _PROGRAM = lazy_regex(r"codeagent(?: [a-z]+)*:")
 _PART = lazy_regex(
     r"^(?P<heading>usage:|[a-z ]+:$)|^ {2,4}(?P<name>[a-z_-]+)(?=  +\S|$)"

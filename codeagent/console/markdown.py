@@ -1,21 +1,19 @@
-"""Draws Markdown for a terminal without a screen: in the sixteen colours of its theme, nothing wider
-than it is, no control character but our own styles."""
+"""Draws Markdown for a terminal without a screen."""
 
+import sys
 from functools import cache
-from io import StringIO
-from typing import Any
 
 from markdown_it import MarkdownIt
-from rich.color import ColorSystem
 from rich.console import Console, ConsoleOptions, RenderResult
 from rich.markdown import CodeBlock, Heading, ImageItem, Markdown, TableElement
 from rich.padding import Padding
-from rich.segment import Segment
 from rich.syntax import Syntax
 from rich.table import Table
 from rich.text import Text
 from rich.theme import Theme
 
+from codeagent.console.colour import has_colours, write_styled
+from codeagent.console.drawing import lines_of
 from codeagent.core.sanitize import visible
 
 _THEME = Theme(
@@ -81,25 +79,20 @@ class _Drawn(Markdown):
 
 def drawn(text: str, columns: int, *, colours: bool) -> list[str]:
     """Return the lines, each with its escape codes, without blank lines at the ends."""
-    console = Console(
-        file=StringIO(),
-        width=columns,
-        theme=_THEME,
-        color_system="standard",
-        force_terminal=True,
-        emoji=False,
-        legacy_windows=False,
-    )
     # Where a link leads is printed, so that its text cannot hide it.
-    rows = console.render_lines(_Drawn(visible(text), hyperlinks=False), pad=False)
-    lines = [
-        "".join(_spelled(segment, colours=colours) for segment in _trimmed(row)) for row in rows
-    ]
+    document = _Drawn(visible(text), hyperlinks=False)
+    lines = lines_of(document, columns, colours=colours, theme=_THEME)
     while lines and not lines[-1]:
         lines.pop()
     while lines and not lines[0]:
         del lines[0]
     return lines
+
+
+def print_markdown(text: str) -> None:
+    """Print Markdown on standard output, which a user reads."""
+    lines = drawn(text, Console().width, colours=has_colours(sys.stdout))
+    write_styled(sys.stdout, "\n".join([*lines, ""]))
 
 
 def finished(text: str) -> int:
@@ -112,24 +105,3 @@ def finished(text: str) -> int:
 @cache
 def _parser() -> MarkdownIt:
     return MarkdownIt().enable("strikethrough").enable("table")
-
-
-def _trimmed(row: list[Segment]) -> list[Segment]:
-    """Return a row without the blanks at its end, which would be copied with it."""
-    while row and not row[-1].text.strip():
-        row = row[:-1]
-    if row:
-        last = row[-1]
-        row = [*row[:-1], Segment(last.text.rstrip(), last.style)]
-    return row
-
-
-def _spelled(segment: Segment, *, colours: bool) -> str:
-    # A reference such as &#27; is a character only now.
-    text = visible(segment.text).replace("\n", " ")
-    style: Any = segment.style
-    if style is None:
-        return text
-    return str(
-        (style if colours else style.without_color).render(text, color_system=ColorSystem.STANDARD)
-    )

@@ -38,11 +38,10 @@ def print_table(
             sys.stdout.write(f"{line}\n")
         return
     # Only on a terminal: they take 50 ms.
-    from io import StringIO
-
-    from rich.console import Console
     from rich.table import Table
     from rich.text import Text
+
+    from codeagent.console.drawing import lines_of
 
     table = Table(box=None, pad_edge=False, show_header=any(each.heading for each in columns))
     for each in columns:
@@ -54,19 +53,7 @@ def print_table(
         )
     for row in rows:
         table.add_row(*map(_cell, row, columns))
-    drawn = StringIO()
-    colours = has_colours(sys.stdout)
-    console = Console(
-        file=drawn,
-        force_terminal=True,
-        color_system="standard" if colours else None,
-        highlight=False,
-        markup=False,
-        emoji=False,
-        legacy_windows=False,
-    )
-    console.print(table)
-    lines = (line.rstrip() for line in drawn.getvalue().splitlines())
+    lines = lines_of(table, colours=has_colours(sys.stdout))
     write_styled(sys.stdout, "\n".join([*lines, ""]))
 
 
