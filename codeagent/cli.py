@@ -188,7 +188,8 @@ def _dispatch(arguments: list[str]) -> int:
         if arguments[:1] and not arguments[0].startswith("-"):
             if (command := _begun_with(arguments)) is not None:
                 rest = arguments[len(command.name.split()) :]
-                return _run(load(command.name), build_parser(command.name).parse_args(rest))
+                parsed = build_parser(command.name).parse_args(rest)
+                return _run(load(command.name), parsed, command.name)
             _refuse_unless_folder(build_screen_parser(), arguments[0])
         parser = build_screen_parser()
         return _run(load(_SCREEN), parser.parse_args(arguments))
@@ -322,7 +323,7 @@ def load(name: str) -> CommandModule:
     return loaded
 
 
-def _run(command: CommandModule, args: argparse.Namespace) -> int:
+def _run(command: CommandModule, args: argparse.Namespace, name: str = "") -> int:
     try:
         work = command.main(args, LocalApp())
         if isinstance(work, int):
@@ -331,15 +332,18 @@ def _run(command: CommandModule, args: argparse.Namespace) -> int:
 
         return asyncio.run(work)
     except (ConfigError, SessionNotFound) as error:
-        return _complain(error, USAGE_ERROR)
+        return _complain(error, USAGE_ERROR, name)
     except CodeagentError as error:
-        return _complain(error, 1)
+        return _complain(error, 1, name)
 
 
-def _complain(error: object, code: int) -> int:
-    from codeagent.console.colour import print_line
+def _complain(error: object, code: int, name: str = "") -> int:
+    """Print an error; on a terminal also where to look, unless it says what to run."""
+    from codeagent.console.colour import for_eyes, print_line
 
     print_line(f"codeagent: {error}", sys.stderr)
+    if for_eyes(sys.stderr) and "codeagent " not in str(error):
+        print_line(f"– see {' '.join(filter(None, ('codeagent', name)))} --help", sys.stderr)
     return code
 
 

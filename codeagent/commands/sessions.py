@@ -234,7 +234,8 @@ def _list(store: SessionStore, workspace: Path | None, *, as_json: bool) -> int:
         columns = (_SESSION, _WHEN, *folder, Column(style="yellow"), _PROMPT)
         print_table(columns, rows, _plain_list(listed, folders=workspace is None))
     if not listed and workspace:
-        say(f"no session of {visible(str(workspace))}")
+        hint = "; codeagent makes one, and so does codeagent run PROMPT"
+        say(f"no session of {visible(str(workspace))}{hint if for_eyes(sys.stderr) else ''}")
     if others := len(summaries) - len(listed):
         say(f"{_sessions(others)} of other folders: codeagent sessions list --all")
     return 0
@@ -287,7 +288,11 @@ def _search(
         )
         say(f"there may be more: these are the newest {len(found.hits)}; {cut}")
     if not found.hits:
-        say(f"nothing found in {_sessions(found.sessions)} of {visible(str(workspace))}")
+        hint = "; try fewer words: what is found contains all of them"
+        say(
+            f"nothing found in {_sessions(found.sessions)} of {visible(str(workspace))}"
+            f"{hint if for_eyes(sys.stderr) else ''}"
+        )
     return 0 if found.hits else 1
 
 

@@ -32,7 +32,7 @@ def print_table(
     columns: Sequence[Column], rows: Iterable[Sequence[str]], plain: Iterable[str]
 ) -> None:
     """Print the rows under the headings of their columns, and the plain lines where no user reads
-    them."""
+    them. A column without a heading is left out if it is empty."""
     if not for_eyes(sys.stdout):
         for line in plain:
             sys.stdout.write(f"{line}\n")
@@ -44,7 +44,9 @@ def print_table(
     from codeagent.console.drawing import lines_of
 
     table = Table(box=None, pad_edge=False, show_header=any(each.heading for each in columns))
-    for each in columns:
+    rows = list(rows)
+    shown = [at for at, each in enumerate(columns) if each.heading or any(row[at] for row in rows)]
+    for each in (columns[at] for at in shown):
         table.add_column(
             Text(each.heading, "dim"),
             no_wrap=not (each.cut or each is columns[-1]),
@@ -52,7 +54,7 @@ def print_table(
             justify="right" if each.right else "left",
         )
     for row in rows:
-        table.add_row(*map(_cell, row, columns))
+        table.add_row(*(_cell(row[at], columns[at]) for at in shown))
     lines = lines_of(table, colours=has_colours(sys.stdout))
     write_styled(sys.stdout, "\n".join([*lines, ""]))
 
