@@ -14,7 +14,7 @@ from contextlib import suppress
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from codeagent.core.errors import ConfigError
+from codeagent.core.errors import CodeagentError, ConfigError
 from codeagent.core.sanitize import one_line, visible_json
 
 if TYPE_CHECKING:
@@ -24,7 +24,8 @@ if TYPE_CHECKING:
 
 MODES = ("ask", "accept-edits", "plan", "auto")
 NETWORKS = ("none", "allow-list", "ask", "open")
-_COMPLETION = "codeagent.commands.completion"
+_ABOUT = 60
+"""Characters of what a shell shows beside a value."""
 _PLAIN = ("model", "api_base", "fallback_model", "thinking", "wire", "mode", "strategy", "theme")
 
 
@@ -40,7 +41,18 @@ def add_list(parser: argparse.ArgumentParser, name: str, metavar: str, about: st
 def completed_by(action: argparse.Action, values: str) -> None:
     """Let a shell complete an argument: `values` is a function of `codeagent.commands.completion`,
     or a reference to another one from the arguments and the App to values with what they are."""
-    vars(action)["completes"] = values if ":" in values else f"{_COMPLETION}:{values}"
+    reference = values if ":" in values else f"codeagent.commands.completion:{values}"
+
+    def completer(parsed_args: argparse.Namespace, **_: object) -> dict[str, str]:
+        from codeagent.core.extension import resolved  # only for a shell
+
+        try:
+            found = resolved(reference)(parsed_args, parsed_args.app)
+        except (CodeagentError, OSError):
+            return {}
+        return {name: one_line(about, _ABOUT) for name, about in found.items()}
+
+    vars(action)["completer"] = completer  # where argcomplete looks
 
 
 def add_sandbox(parser: argparse.ArgumentParser, about: str) -> None:

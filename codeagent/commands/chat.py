@@ -23,7 +23,8 @@ if TYPE_CHECKING:
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     add = parser.add_argument
-    add("path", metavar="PATH", nargs="?", help="the folder to work in (default: here)")
+    path = add("path", metavar="PATH", nargs="?", help="the folder to work in (default: here)")
+    completed_by(path, "commands")
     add_model_arguments(parser)
     again = parser.add_mutually_exclusive_group()
     resume = again.add_argument(

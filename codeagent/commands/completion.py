@@ -4,21 +4,17 @@ import argparse
 import os
 from collections.abc import Callable, Mapping
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from codeagent.config.extensions import all_extensions
 from codeagent.config.local_environment import config_dir
-from codeagent.core.errors import CodeagentError
-from codeagent.core.extension import Reference, resolved
-from codeagent.core.sanitize import one_line, visible
+from codeagent.core.sanitize import visible
 
 if TYPE_CHECKING:
     from codeagent.commands.ports import App
 
 SHELLS = ("bash", "zsh", "fish")
 _PROGRAM = "codeagent"
-_ABOUT = 60
-"""Characters of what a shell shows beside a value."""
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
@@ -40,58 +36,30 @@ def complete(
     `names`: the commands, with what each does; `build` makes the parser of one, and the screen's for
     an empty name.
     """
-    from argcomplete.completers import FilesCompleter, SuppressCompleter
     from argcomplete.finders import CompletionFinder
 
     line = os.environ["COMP_LINE"][: int(os.environ["COMP_POINT"])]
     words = line.split()
-    within = len(words) > 2 or (len(words) == 2 and line[-1:].isspace())
-    name = words[1] if within and words[1] in names else ""
+    name = next((each for each in words[1:2] if each in names), "")
+    if name == line.rpartition(" ")[2]:
+        name = ""  # it is still being typed
     if name:
         os.environ["_ARGCOMPLETE"] = "2"  # the command is the program whose arguments follow
     parser = build(name)
-    files = FilesCompleter()
-    for action in _actions(parser):
-        reference = getattr(action, "completes", "")
-        if reference:
-            _complete_by(action, _values(reference, app))
-        elif action.dest == "path":
-            _complete_by(action, lambda **_: dict(names))
-        elif action.metavar in ("DIR", "FILE", "PATH"):
-            _complete_by(action, files)
-    finder = CompletionFinder(default_completer=SuppressCompleter(), validator=_fits)
-    finder(parser, always_complete_options=False)  # only once a dash is typed
-
-
-def _complete_by(action: argparse.Action, completer: Any) -> None:
-    vars(action)["completer"] = completer
-
-
-def _actions(parser: argparse.ArgumentParser) -> list[argparse.Action]:
-    found = list(parser._actions)
-    for action in parser._actions:
-        if isinstance(action, argparse._SubParsersAction):
-            found += [each for below in action.choices.values() for each in _actions(below)]
-    return found
-
-
-def _values(reference: Reference, app: "App") -> Callable[..., dict[str, str]]:
-    """Return what argcomplete asks for the values of an argument, with a few words about each."""
-
-    def values(parsed_args: argparse.Namespace, **_: object) -> dict[str, str]:
-        try:
-            found: Mapping[str, str] = resolved(reference)(parsed_args, app)
-        except (CodeagentError, OSError):
-            return {}
-        return {name: one_line(about, _ABOUT) for name, about in found.items()}
-
-    return values
+    parser.set_defaults(app=app, names=names)
+    CompletionFinder(validator=_fits)(parser, always_complete_options=False)
 
 
 def _fits(completion: str, prefix: str) -> bool:
     """Whether a value continues what was typed, and neither acts on a terminal nor is a command."""
     plain = visible(completion) == completion and "\n" not in completion
     return plain and completion.startswith(prefix)
+
+
+def commands(args: argparse.Namespace, app: "App") -> Mapping[str, str]:
+    """Return the commands."""
+    names: Mapping[str, str] = args.names
+    return names
 
 
 def sessions(args: argparse.Namespace, app: "App") -> dict[str, str]:

@@ -29,8 +29,8 @@ _SOON = 0.1
 """Seconds after which a piece of an answer is shown."""
 _LINE = "\r\x1b[K"
 _STYLES = lazy_regex(r"\x1b\[[0-9;]*m")
-_SHORTEST = 24
-"""Cells that what is awaited gets before anything else is named beside it."""
+_WITH_MODEL, _WITH_USAGE = 60, 40
+"""Cells from which the model, and what the run took, are named beside what is awaited."""
 
 
 class LiveLine:
@@ -87,8 +87,7 @@ class LiveLine:
             self.redraw()
 
     def words(self, room: int) -> str:
-        """Return what is awaited now, in so many cells; empty if nothing is. The model and what the
-        run took are left out where they do not fit."""
+        """Return what is awaited now, in so many cells; empty if nothing is."""
         now = self._clock()
         model = self._pulse.model.rpartition("/")[2]
         if self._calls:
@@ -100,13 +99,10 @@ class LiveLine:
             model = "" if self._pulse.state == "asking" else model
         else:
             return ""
-        before, after = [model] if model else [], self._taken()
-        for shown in ((before, after), ((), after), ((), ())):
-            front, back = (" · ".join([*shown[0], ""]), " · ".join(["", *rest, *shown[1]]))
-            left = room - _cells(front) - _cells(back)
-            if left >= min(_SHORTEST, _cells(what)):
-                break
-        return front + _cut(one_line(what, max(1, left)), left) + back
+        front = f"{model} · " if model and room >= _WITH_MODEL else ""
+        back = " · ".join(["", *rest, *(self._taken() if room >= _WITH_USAGE else [])])
+        left = max(1, room - _cells(front) - _cells(back))
+        return front + _cut(one_line(what, left), left) + back
 
     def _taken(self) -> list[str]:
         used = self._used.input_tokens + self._used.output_tokens
@@ -125,7 +121,7 @@ class LiveLine:
             return
         self._redraw_within(_EVERY)
         above = self._growing() if self._growing is not None else ()
-        lines = [*above, self._paint(_cut(one_line(words, room), room))]
+        lines = [*above, self._paint(words)]
         self._draw(self._erasing() + "\n".join(lines))
         self._shown = [_cells(line) for line in lines]
 
