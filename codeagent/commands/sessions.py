@@ -277,9 +277,12 @@ def _search(
     if as_json:
         print_json([asdict(hit) for hit in found.hits])
     elif found.hits:
-        rows = [(hit.session, _moment(hit.at), hit.what, hit.snippet) for hit in found.hits]
-        plain = (f"{one}  {when}  {what:<7}  {snippet}" for one, when, what, snippet in rows)
-        print_table((_SESSION, _WHEN, Column("WHAT"), Column("FOUND")), rows, plain)
+        now = time.time()
+        rows = [(hit.session, ago(hit.at, now), f"{hit.what}: {hit.snippet}") for hit in found.hits]
+        plain = (
+            f"{hit.session}  {_moment(hit.at)}  {hit.what:<7}  {hit.snippet}" for hit in found.hits
+        )
+        print_table((_SESSION, Column("WHEN", "dim"), Column("FOUND")), rows, plain)
     if found.hits and not found.complete:
         cut = (
             "--limit N for more"

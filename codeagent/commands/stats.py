@@ -18,7 +18,7 @@ if TYPE_CHECKING:
 _LABEL = 10
 """Characters of a label, for programs."""
 _TOOLS = (
-    Column("  TOOL", "cyan"),
+    Column("TOOL", "cyan"),
     *(Column(heading, right=True) for heading in ("CALLS", "FAILED", "TIME")),
 )
 
@@ -72,8 +72,10 @@ def _print(title: str, stats: SessionStats) -> None:
             for name, calls, failed, took in rows
         )
         print_table(_TOOLS, rows, plain)
-    errors = [(kind, str(count)) for kind, count in stats.errors.items()]
-    print_table((LABEL, TEXT), errors, (f"  {kind}: {count}" for kind, count in errors))
+    if stats.errors:
+        errors = ", ".join(f"{kind} {count}" for kind, count in stats.errors.items())
+        plain = (f"  {kind}: {count}" for kind, count in stats.errors.items())
+        print_table((LABEL, TEXT), [("errors".ljust(_LABEL - 2), errors)], plain)
     counted = {"approval": stats.approvals, "jobs": stats.jobs, "limits": stats.limits}
     facts = [
         (label, ", ".join(f"{name} {count}" for name, count in counts.items()))

@@ -44,11 +44,12 @@ def print_table(
     from codeagent.console.drawing import lines_of
 
     table = Table(box=None, pad_edge=False, show_header=any(each.heading for each in columns))
-    rows = list(rows)
+    if not (rows := list(rows)):
+        return
     shown = [at for at, each in enumerate(columns) if each.heading or any(row[at] for row in rows)]
     for each in (columns[at] for at in shown):
         table.add_column(
-            Text(each.heading, "dim"),
+            Text(each.heading, "dim", no_wrap=True, overflow="ellipsis"),
             no_wrap=not (each.cut or each is columns[-1]),
             overflow="fold",
             justify="right" if each.right else "left",
@@ -70,7 +71,7 @@ def _cell(text: str, column: Column) -> "Text":
 
 
 def print_facts(facts: Iterable[tuple[str, str]], width: int) -> None:
-    """Print labels with what belongs to each; `width`: of the labels, for programs."""
+    """Print labels with what belongs to each; `width`: of the labels and the blanks behind them."""
     found = list(facts)
     plain = (f"{label:<{width}}{visible(text)}" for label, text in found)
-    print_table((LABEL, TEXT), found, plain)
+    print_table((LABEL, TEXT), ((label.ljust(width - 2), text) for label, text in found), plain)

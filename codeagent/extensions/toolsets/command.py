@@ -2,12 +2,14 @@
 
 import argparse
 import asyncio
+import sys
 from dataclasses import asdict
 from typing import TYPE_CHECKING
 
 from codeagent.commands.arguments import add_cwd, print_json, say, workspace_of
 from codeagent.commands.tools import tools_of
 from codeagent.config.local_environment import LocalEnvironment
+from codeagent.console.colour import for_eyes
 from codeagent.console.table import Column, print_table
 from codeagent.core.errors import ConfigError
 from codeagent.core.sanitize import one_line
@@ -66,6 +68,8 @@ async def main(args: argparse.Namespace, app: "App") -> int:
         for name, state, tools, about in rows
     )
     print_table(_COLUMNS, rows, plain)
+    if not rows and for_eyes(sys.stderr):
+        say("no set of tools is offered; offer under [toolsets] in your settings names some")
     return 0
 
 
