@@ -8,7 +8,7 @@ from typing import Literal
 
 from codeagent.console.colour import paint, with_mark
 from codeagent.console.live_line import LiveLine
-from codeagent.core.events import KnownEvent, TextDelta, ToolCallAdded, ToolCallDelta
+from codeagent.core.events import KnownEvent, RunFinished, TextDelta, ToolCallAdded, ToolCallDelta
 from codeagent.core.json_types import MAIN
 from codeagent.core.notices import ModelFellBack, ModelRetried
 from codeagent.core.sanitize import visible
@@ -66,6 +66,9 @@ class RunView:
                         self._print("out", self._growing.complete())
                 case ToolCallDelta() | ToolCallAdded():
                     self._print("out", self._growing.flush())
+                case RunFinished():  # an answer that was cut off may have no message
+                    self._print("out", self._growing.flush())
+                    self._growing.begin_again()
                 case ModelRetried() | ModelFellBack():
                     self._growing.begin_again()
                 case _:

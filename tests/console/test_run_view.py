@@ -50,6 +50,14 @@ def test_an_answer_that_begins_again_is_printed_as_a_whole() -> None:
     assert terminal.out == "first\n\nanother answer\n"
 
 
+def test_an_answer_that_the_end_of_the_run_cut_off_is_printed_as_far_as_it_came() -> None:
+    terminal = Terminal()
+    terminal.stream("first\n\nsec")
+    for event in Recording().run("hi").finish("interrupted").events:
+        terminal.view.take(event)
+    assert terminal.out == "first\n\nsec\n"
+
+
 def test_a_secret_is_masked_in_every_part_of_an_answer() -> None:
     terminal = Terminal(secrets={"MY_TOKEN": "abcdefgh\n\nijklmnop"})
     terminal.stream("it is abcdefgh\n", "\nijklmnop and\n", "\nmore")

@@ -164,17 +164,17 @@ def test_what_a_model_says_and_calls_acts_nowhere(product: Product, output: str)
     if output == "json":
         assert json.loads(done.out)["text"].strip() == EVERYTHING.strip()
     for arguments in (
-        ["show", "last"],
-        ["show", "last", "--json"],
+        ["show", "--last"],
+        ["show", "--last", "--json"],
         ["list"],
         ["list", "--json"],
-        ["check", "last"],
+        ["check", "--last"],
     ):
         harmless(product.call("sessions", *arguments))
-    harmless(product.call("sessions", "show", "last", "--approvals"))
-    harmless(product.call("stats", "last"))
+    harmless(product.call("sessions", "show", "--last", "--approvals"))
+    harmless(product.call("stats", "--last"))
     for form in ("md", "html", "jsonl"):
-        harmless(product.call("sessions", "export", "last", "--format", form))
+        harmless(product.call("sessions", "export", "--last", "--format", form))
     harmless(product.call("sessions", "search", "c3duZWQ"))
 
 
@@ -241,9 +241,9 @@ def test_with_colours_nothing_acts_but_our_own_styles(
         ["run", EVERYTHING, "--sandbox", "off", "--model", model],
         ["sessions", "list"],
         ["sessions", "list", "--all"],
-        ["sessions", "show", "last"],
+        ["sessions", "show", "--last"],
         ["sessions", "search", "b3duZWQ"],
-        ["stats", "last"],
+        ["stats", "--last"],
         ["tools", "list"],
         ["tools", "list", "--problems"],
         ["mcp", "list"],
