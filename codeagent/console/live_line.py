@@ -102,7 +102,7 @@ class LiveLine:
         front = f"{model} · " if model and room >= _WITH_MODEL else ""
         back = " · ".join(["", *rest, *(self._taken() if room >= _WITH_USAGE else [])])
         left = max(1, room - _cells(front) - _cells(back))
-        return front + _cut(one_line(what, left), left) + back
+        return _cut(front + _cut(one_line(what, left), left) + back, room)
 
     def _taken(self) -> list[str]:
         used = self._used.input_tokens + self._used.output_tokens

@@ -1,5 +1,6 @@
 """Draws Markdown for a terminal without a screen."""
 
+import os
 import sys
 from functools import cache
 
@@ -45,7 +46,10 @@ class _PlainCode(CodeBlock):
 
     def __rich_console__(self, console: Console, options: ConsoleOptions) -> RenderResult:
         code = str(self.text).rstrip()
-        drawn = Syntax(code, self.lexer_name, theme="ansi_dark", word_wrap=True)
+        # The colours of the text and of the ground, as many terminals tell them.
+        light = os.environ.get("COLORFGBG", "").endswith((";7", ";15"))
+        theme = "ansi_light" if light else "ansi_dark"
+        drawn = Syntax(code, self.lexer_name, theme=theme, word_wrap=True)
         yield Padding(drawn, (0, 0, 0, _INDENT))
 
 

@@ -87,6 +87,7 @@ async def test_what_the_run_took_is_beside_it_as_far_as_there_is_room() -> None:
         (50, "bash make test · 3 s · 18.2k tokens · $0.041"),
         (30, "bash make test · 3 s"),
         (16, "bash mak… · 3 s"),
+        (6, "… · 3"),
     ):
         line, terminal, clock = live(columns)
         recording = Recording().run("hi").answer("", thinking="so")

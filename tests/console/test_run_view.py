@@ -117,3 +117,11 @@ def test_markdown_is_drawn_without_hiding_anything_and_nothing_in_it_acts() -> N
 
 def test_without_colours_emphasis_stays() -> None:
     assert drawn("**a** `b`", 60, colours=False) == ["\x1b[1ma\x1b[0m b"]
+
+
+def test_code_is_readable_on_a_light_ground_too(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("COLORFGBG", "15;0")
+    dark = drawn("```python\ndef f(): pass\n```", 60, colours=True)
+    monkeypatch.setenv("COLORFGBG", "0;15")
+    light = drawn("```python\ndef f(): pass\n```", 60, colours=True)
+    assert "\x1b[94mdef" in dark[0] and "\x1b[34mdef" in light[0]
