@@ -47,7 +47,9 @@ def _list(extensions: Extensions, *, as_json: bool) -> int:
         f"{visible(about) if state == 'fail' else one_line(about, 90)}"
         for name, state, about in rows
     )
-    print_table((Column("EXTENSION", "cyan"), Column("IS"), Column("ABOUT")), rows, plain)
+    print_table(
+        (Column("EXTENSION", "cyan"), Column("IS"), Column("ABOUT")), rows, ["\n".join(plain)]
+    )
     return 0
 
 
