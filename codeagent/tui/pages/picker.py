@@ -1,6 +1,5 @@
 """A panel to choose one of many: commands, sessions, models, themes."""
 
-import time
 from collections.abc import Callable, Iterable, Sequence
 from itertools import groupby
 
@@ -11,6 +10,7 @@ from textual.events import Resize
 
 from codeagent.core.hosts import NETWORK_MEANS
 from codeagent.core.policy import HOSTS, Rule
+from codeagent.core.pulse import ago
 from codeagent.core.runtime import SessionSummary
 from codeagent.core.sanitize import one_line
 from codeagent.tui.bindings import bindings
@@ -26,7 +26,6 @@ Preview = Callable[[str], None]
 """Called with the key of the marked row while the user is still choosing."""
 _AROUND = 3
 """Rows of the panel besides the list."""
-_DAY = 86_400.0
 
 
 class Picker(Panel[str | None]):
@@ -123,7 +122,7 @@ def session_rows(sessions: Sequence[SessionSummary], now: float) -> list[PickerR
         PickerRow(
             row.id,
             one_line(row.title or row.prompt, 60) or "(nothing said)",
-            f"{_ago(row.modified, now)} · {row.model}"
+            f"{ago(row.modified, now)} · {row.model}"
             + (" · in use elsewhere" if row.in_use else ""),
             warn=row.in_use,
         )
@@ -145,17 +144,6 @@ def network_rows(rules: Iterable[Rule]) -> list[PickerRow]:
 
 def model_rows(models: Iterable[ModelRow]) -> list[PickerRow]:
     return [PickerRow(row.name, row.name, row.about, warn=not row.ready) for row in models]
-
-
-def _ago(then: float, now: float) -> str:
-    seconds = max(0.0, now - then)
-    if seconds < 60:
-        return "just now"
-    if seconds < 3600:
-        return f"{seconds // 60:.0f} min ago"
-    if seconds < _DAY:
-        return f"{seconds // 3600:.0f} h ago"
-    return time.strftime("%Y-%m-%d", time.localtime(then))
 
 
 def palette_rows(
