@@ -50,6 +50,15 @@ def test_comments_order_and_other_settings_stay(file: Path) -> None:
     )
 
 
+def test_a_setting_of_a_section_is_put_into_its_table_and_taken_out_again(file: Path) -> None:
+    file.write_text(MINE)
+    new = {"limits.max_turns": 9, "queue.steer": "one"}
+    assert keep(file, **new)["limits"] == {"budget": 2.0, "max_turns": 9}
+    assert file.read_text().startswith(MINE.rstrip()) and 'steer = "one"' in file.read_text()
+    without = keep(file, **dict.fromkeys([*new, "web.private_hosts"]))
+    assert without == {"mode": "plan", "model": "a", "limits": {"budget": 2.0}, "queue": {}}
+
+
 def test_a_model_without_an_address_takes_the_old_address_away(file: Path) -> None:
     keep(file, model="openai/qwen", api_base="http://127.0.0.1:8080/v1")
     assert keep(file, model="anthropic/x", api_base=None) == {"model": "anthropic/x"}
