@@ -6,6 +6,7 @@ import os
 from collections.abc import Callable, Iterable
 from contextlib import closing
 from dataclasses import replace
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -14,7 +15,7 @@ from codeagent.commands.model_offers import ModelOffers
 from codeagent.config.choices import Choices, keep_choices
 from codeagent.config.extensions import Extensions, all_extensions
 from codeagent.config.keys import KeyStore
-from codeagent.config.layers import ENVIRONMENT
+from codeagent.config.layers import ENVIRONMENT, check_user
 from codeagent.config.local_environment import (
     LocalEnvironment,
     config_dir,
@@ -168,7 +169,10 @@ class LocalLauncher:
     def keep(self, choices: Choices) -> str:
         if is_scripted(str(choices.get("model", ""))):
             return ""
-        keep_choices(user_config_file(), self._workspace, choices)
+        from codeagent.tools.shell.rules import decides  # not during the start
+
+        check = partial(check_user, decides=decides)
+        keep_choices(user_config_file(), self._workspace, choices, check)
         set_too = (
             name
             for name, path in ENVIRONMENT.items()

@@ -2,7 +2,7 @@
 settings stay."""
 
 import tomllib
-from collections.abc import Mapping, MutableMapping
+from collections.abc import Callable, Mapping, MutableMapping
 from pathlib import Path
 from typing import Any
 
@@ -13,16 +13,21 @@ from codeagent.disk.private import UnsafeFile, read_owned, replace_private
 Choices = Mapping[str, Any]
 """New values by setting, with the sections in front as in `limits.max_turns`; None removes one."""
 
+ContentCheck = Callable[[dict[str, Any]], None]
+"""Raises ConfigError for the content of a file that cannot be used."""
 
-def keep_choices(file: Path, workspace: Path, choices: Choices) -> None:
-    """Replace these settings in `file`, or make it. Raises ConfigError, and changes nothing then.
-    Blocks."""
+
+def keep_choices(
+    file: Path, workspace: Path, choices: Choices, check: ContentCheck = lambda content: None
+) -> None:
+    """Replace these settings in `file`, or make it. Raises ConfigError, also if `check` refuses
+    what the file would hold, and changes nothing then. Blocks."""
     if file.parent.resolve().is_relative_to(workspace.resolve()):
         raise ConfigError(f"{file.parent} lies in the workspace, where the agent could change it")
     try:
         with locked(file.with_suffix(".lock")):
             before = read_owned(file) or b""
-            after = _changed(file, before, choices)
+            after = _changed(file, before, choices, check)
             if after != before:
                 replace_private(file.resolve(), after)
     except UnsafeFile as error:
@@ -31,7 +36,7 @@ def keep_choices(file: Path, workspace: Path, choices: Choices) -> None:
         raise ConfigError(f"{file} cannot be changed ({error.strerror})") from error
 
 
-def _changed(file: Path, before: bytes, choices: Choices) -> bytes:
+def _changed(file: Path, before: bytes, choices: Choices, check: ContentCheck) -> bytes:
     from tomlkit import dumps, parse, table  # not during the start
     from tomlkit.exceptions import TOMLKitError
 
@@ -50,6 +55,7 @@ def _changed(file: Path, before: bytes, choices: Choices) -> bytes:
         raise ConfigError(
             f"{file} is written in a way that cannot be changed here: change it yourself"
         )
+    check(wanted)
     return after.encode()
 
 
