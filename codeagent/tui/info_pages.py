@@ -20,7 +20,7 @@ from codeagent.core.runtime import Session
 from codeagent.core.sandbox import SandboxInfo
 from codeagent.core.tool import ToolDefinition
 from codeagent.tui.facts import COPIES, Caption, Fact, FactRow, Facts, opened, share
-from codeagent.tui.status import Status, UsageStatus
+from codeagent.tui.status import Status, UsageStatus, sandbox_words
 from codeagent.tui.transcript.spelling import counted
 
 About = Literal[
@@ -28,15 +28,6 @@ About = Literal[
 ]
 _NO_AGENT = "No agent has worked for this conversation yet"
 _SKILL_FILE = ".codeagent/skills/NAME/SKILL.md"
-
-
-def sandbox_words(info: SandboxInfo | None) -> str:
-    """Describe the sandbox in a word or two."""
-    if info is None:
-        return "none"
-    if info.kind != "docker":
-        return "off" if info.kind == "host" else "not needed: a replay"
-    return "docker"
 
 
 def status_facts(

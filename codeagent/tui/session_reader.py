@@ -4,7 +4,7 @@ import asyncio
 from collections.abc import Callable, Mapping
 from dataclasses import replace
 from functools import partial
-from typing import Any, assert_never
+from typing import TYPE_CHECKING, Any, assert_never
 
 from codeagent.config.choices import Choices
 from codeagent.config.settings import Settings
@@ -19,21 +19,12 @@ from codeagent.core.messages import text_of
 from codeagent.core.model import ModelInUse, ModelRequest
 from codeagent.core.runtime import AgentHandle, Session, SessionSummary
 from codeagent.core.toolbox import Toolbox
-from codeagent.tui.context_facts import context_facts
-from codeagent.tui.facts import Facts
-from codeagent.tui.info_pages import (
-    About,
-    agent_facts,
-    cost_facts,
-    extension_facts,
-    sandbox_facts,
-    skills_facts,
-    stats_facts,
-    status_facts,
-    tool_facts,
-)
 from codeagent.tui.launcher import ExtensionsInUse, Launcher, LaunchOptions, Missing, ModelRow
 from codeagent.tui.state import UiState
+
+if TYPE_CHECKING:  # as in `facts`
+    from codeagent.tui.facts import Facts
+    from codeagent.tui.info_pages import About
 
 STARTING = "codeagent is still starting; nothing was changed"
 
@@ -168,14 +159,17 @@ class SessionReader:
         )
         return next((text_of(result.content) for result in results), None)
 
-    async def facts(self, about: About) -> Facts:
+    async def facts(self, about: "About") -> "Facts":
         """Return what the slash command of that name shows. Raises CodeagentError."""
+        from codeagent.tui import info_pages as pages  # not for the first frame
+        from codeagent.tui.context_facts import context_facts  # likewise
+
         runtime, now, settings = self._runtime, self._state.status.now, self._settings
         match about:
             case "status":
-                return status_facts(self.launcher.workspace, now, settings, runtime)
+                return pages.status_facts(self.launcher.workspace, now, settings, runtime)
             case "cost":
-                return cost_facts(now.usage)
+                return pages.cost_facts(now.usage)
             case "context":
                 session = self.agent.session_id
                 messages = await asyncio.to_thread(self.launcher.messages, session)
@@ -184,18 +178,18 @@ class SessionReader:
             case "stats" | "agents":
                 recorded = await asyncio.to_thread(self.launcher.recorded, self.agent.session_id)
                 if about == "agents":
-                    return agent_facts(recorded)
-                return stats_facts(gather_stats(recorded))
+                    return pages.agent_facts(recorded)
+                return pages.stats_facts(gather_stats(recorded))
             case "sandbox":
                 info = None if runtime is None else runtime.sandbox_info
-                return sandbox_facts(now.conversation.network, info, self.agent.rules)
+                return pages.sandbox_facts(now.conversation.network, info, self.agent.rules)
             case "tools":
-                return tool_facts(self._coming().tools)
+                return pages.tool_facts(self._coming().tools)
             case "skills":
-                return skills_facts(None if runtime is None else runtime.skills)
+                return pages.skills_facts(None if runtime is None else runtime.skills)
             case "extensions":
                 found = await self.extensions()
-                return extension_facts(found.on, found.off)
+                return pages.extension_facts(found.on, found.off)
             case _:
                 assert_never(about)
 
