@@ -2,7 +2,6 @@
 are out of date."""
 
 import argparse
-import ast
 import inspect
 import json
 import os
@@ -10,9 +9,8 @@ import re
 import sys
 import textwrap
 from collections.abc import Iterable
-from dataclasses import MISSING, Field, fields, is_dataclass
+from dataclasses import MISSING, Field, fields
 from importlib import import_module
-from itertools import pairwise
 from pathlib import Path
 from pkgutil import iter_modules
 from types import UnionType
@@ -27,6 +25,7 @@ from codeagent.agent.loop import Loop
 from codeagent.cli import build_parser, build_screen_parser, commands, load
 from codeagent.config.checking import as_given
 from codeagent.config.extensions import all_extensions
+from codeagent.config.reference import field_words, own_words
 from codeagent.config.settings import FileSettings, Section
 from codeagent.core import host_programs as programs
 from codeagent.core.approval_events import PlannedCall
@@ -199,9 +198,7 @@ def _section_of(hint: Any) -> type[Section] | None:
 
 
 def _settings_table(kind: type, names: Iterable[str]) -> str:
-    words: dict[str, str] = {}
-    for base in reversed(kind.__mro__[:-1]):
-        words |= _field_words(base) if is_dataclass(base) else {}
+    words = field_words(kind)
     hints = get_type_hints(kind, include_extras=True)
     found = {each.name: each for each in fields(kind)}  # type: ignore[arg-type]  # a dataclass
     rows = [
@@ -452,7 +449,7 @@ def _own_words(kind: type) -> str:
 
 
 def _table(kind: type, *, inherited: bool) -> str:
-    words = _field_words(kind)
+    words = own_words(kind)
     envelope = {
         field.name for field in fields(TypedNotice if issubclass(kind, TypedNotice) else BaseEvent)
     }
@@ -470,21 +467,6 @@ def _annotations(kind: type) -> dict[str, Any]:
         return {name: field.annotation for name, field in kind.model_fields.items()}
     hints = get_type_hints(kind, include_extras=True)
     return {field.name: hints[field.name] for field in fields(kind)}
-
-
-def _field_words(kind: type) -> dict[str, str]:
-    """Return the string below each field, on one line."""
-    body = ast.parse(textwrap.dedent(inspect.getsource(kind))).body[0]
-    assert isinstance(body, ast.ClassDef)
-    return {
-        field.target.id: " ".join(words.value.value.split())
-        for field, words in pairwise(body.body)
-        if isinstance(field, ast.AnnAssign)
-        and isinstance(field.target, ast.Name)
-        and isinstance(words, ast.Expr)
-        and isinstance(words.value, ast.Constant)
-        and isinstance(words.value.value, str)
-    }
 
 
 def _type(annotation: Any) -> str:

@@ -6,6 +6,7 @@ import os
 from collections.abc import Callable, Iterable
 from contextlib import closing
 from dataclasses import replace
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -14,7 +15,7 @@ from codeagent.commands.model_offers import ModelOffers
 from codeagent.config.choices import Choices, keep_choices
 from codeagent.config.extensions import Extensions, all_extensions
 from codeagent.config.keys import KeyStore
-from codeagent.config.layers import ENVIRONMENT
+from codeagent.config.layers import ENVIRONMENT, check_user
 from codeagent.config.local_environment import (
     LocalEnvironment,
     config_dir,
@@ -25,6 +26,7 @@ from codeagent.config.local_environment import (
 from codeagent.config.settings import Settings
 from codeagent.core.errors import CodeagentError
 from codeagent.core.events import KnownEvent, UnknownEvent
+from codeagent.core.messages import Message
 from codeagent.core.recipes import Recipes
 from codeagent.core.redact import Redactor
 from codeagent.core.runtime import Session, SessionSummary
@@ -33,7 +35,7 @@ from codeagent.disk.opens import open_folder
 from codeagent.llm.catalog import is_scripted
 from codeagent.llm.providers import key_variables
 from codeagent.sandbox.described_image import DESCRIBED
-from codeagent.session.fold import CHOICES, last_mode, last_model
+from codeagent.session.fold import CHOICES, fold, last_mode, last_model
 from codeagent.session.store import SessionStore
 from codeagent.tools.ripgrep import find_ripgrep, list_files
 from codeagent.tui.launcher import LAST, OWN_FLAGS, LaunchOptions, Missing, ModelRow
@@ -140,6 +142,9 @@ class LocalLauncher:
     def recorded(self, session_id: str, after: int = 0) -> Events:
         return tuple(self._store.with_children(self._store.read_after(session_id, after)))
 
+    def messages(self, session_id: str) -> tuple[Message, ...]:
+        return fold(self._store.read(session_id).events).messages
+
     def rename(self, session_id: str, title: str) -> None:
         self._store.titles.give(session_id, " ".join(title.split()))
 
@@ -164,11 +169,14 @@ class LocalLauncher:
     def keep(self, choices: Choices) -> str:
         if is_scripted(str(choices.get("model", ""))):
             return ""
-        keep_choices(user_config_file(), self._workspace, choices)
+        from codeagent.tools.shell.rules import decides  # not during the start
+
+        check = partial(check_user, decides=decides)
+        keep_choices(user_config_file(), self._workspace, choices, check)
         set_too = (
             name
             for name, path in ENVIRONMENT.items()
-            if os.environ.get(name) and path[0] in choices
+            if os.environ.get(name) and ".".join(path) in choices
         )
         return next(
             (f"kept, but {name} in the environment wins over it" for name in set_too), "kept"

@@ -1,11 +1,13 @@
 """`codeagent stats`: shows calls, durations, tokens and cost of one or more sessions."""
 
 import argparse
+from importlib import import_module
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 from codeagent.commands.arguments import add_flag, open_store
 from codeagent.commands.sessions import add_session_argument
+from codeagent.config.extensions import actions_of
 from codeagent.console.table import LABEL, TEXT, Column, print_facts, print_table
 from codeagent.core.audit import COUNTED, SessionStats, gather_stats
 from codeagent.core.event_json import to_json
@@ -31,9 +33,14 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         all="all sessions",
     )
     add_flag(parser, "--json", "as one JSON object")
+    for _, option in actions_of("stats", ()):
+        import_module(option.module).add_arguments(parser)
 
 
 def main(args: argparse.Namespace, app: "App") -> int:
+    for _, option in actions_of("stats", ()):
+        if (code := import_module(option.module).main(args, app)) is not None:
+            return int(code)
     store = open_store()
     if args.here or args.all:
         ids = [

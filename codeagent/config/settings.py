@@ -57,9 +57,11 @@ class Section:
 @record
 class LimitSettings(Section):
     max_turns: PositiveInt = 200
+    """Requests to the model in one run."""
     max_calls: PositiveInt = 1000
+    """Calls of tools in one run."""
     timeout_per_call: Seconds | None = None
-    """Seconds."""
+    """Seconds after which a call is stopped."""
     budget: PositiveFloat | None = None
     """US dollars per run."""
     max_tokens: PositiveInt | None = None
@@ -102,7 +104,9 @@ class QueueSettings(Section):
     docs/how-to/steer-and-stop.md."""
 
     steer: Literal["all", "one"] = "all"
+    """Of those that steer a run."""
     follow_up: Literal["all", "one"] = "one"
+    """Of those that wait until the agent is done."""
 
 
 @record
@@ -297,7 +301,9 @@ class ModelSettings(Section):
     """Which model is asked, and how."""
 
     model: Name | None = None
+    """The model that is asked, as `--model` names it."""
     api_base: Url | None = None
+    """The address of the model's server; None: that of its provider."""
     fallback_model: Name | None = None
     """Takes over once `model` is overloaded or refused after its retries."""
     thinking: Literal["off", "low", "medium", "high"] | PositiveInt | None = None
@@ -313,7 +319,9 @@ class CommonSettings(ModelSettings):
     shape of the rules."""
 
     mode: Mode = "ask"
+    """What runs without asking."""
     strategy: StrategyText = "parallel"
+    """How the calls of one answer run: one after the other, side by side, or N at a time."""
     early_reads: bool = True
     """Calls that only read begin while the answer that asks for them is still coming; see
     docs/how-to/tools.md."""

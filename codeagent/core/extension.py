@@ -72,7 +72,11 @@ class FileKind:
 
 @record
 class Subcommand:
-    """`codeagent NAME`, or an action of another command: `codeagent OF NAME`."""
+    """`codeagent NAME`, or an action of another command: `codeagent OF NAME`.
+
+    With a name such as `--by` it is an option of that command, which then does this work instead:
+    its `main` returns None if the option was not given.
+    """
 
     name: str
     about: str

@@ -166,8 +166,15 @@ _WITHOUT_KEYS: dict[CommandGroup, tuple[Action, ...]] = {
             arguments="[$2|200k tokens|30 min|10 batches|off]",
             needs_conversation=True,
         ),
-        Action("command.cost", "tokens and money of this conversation", aliases=("usage",)),
-        Action("command.context", "what fills the model's context"),
+        Action("command.cost", "tokens and money of this conversation"),
+        Action(
+            "command.context",
+            "what fills the model's context, and what to do about it",
+            needs_conversation=True,
+        ),
+        Action(
+            "command.stats", "calls and durations of this conversation", needs_conversation=True
+        ),
     ),
     "screen": (Action("command.theme", "choose the colours", arguments="[name]"),),
     "about": (
@@ -179,8 +186,19 @@ _WITHOUT_KEYS: dict[CommandGroup, tuple[Action, ...]] = {
             arguments="[trust|distrust|on SET|off SET]",
             needs_conversation=True,
         ),
+        Action(
+            "command.agents",
+            "the agents that worked for this conversation: state, tokens, answer",
+            needs_conversation=True,
+        ),
         Action("command.skills", "how-tos of the project and of yours that the agent can read"),
-        Action("command.config", "the settings in force"),
+        Action("command.extensions", "the features beyond the conversation, and what each brings"),
+        Action(
+            "command.config",
+            "the settings: what each is, where it comes from; changes yours",
+            does="config:config",
+            arguments="[setting [value]]",
+        ),
         Action("command.exit", "quit", does="slash:leave", aliases=("quit", "q")),
     ),
 }

@@ -16,6 +16,7 @@ if TYPE_CHECKING:  # the first frame needs the values, but nothing that these im
     from codeagent.config.settings import Settings
     from codeagent.core.events import KnownEvent, UnknownEvent
     from codeagent.core.extension import Extension
+    from codeagent.core.messages import Message
     from codeagent.core.recipes import Recipes
     from codeagent.core.runtime import Session, SessionSummary
 
@@ -178,6 +179,9 @@ class Launcher(Protocol):
 
         Raises SessionError.
         """
+
+    def messages(self, session_id: str) -> "tuple[Message, ...]":
+        """Return the messages that the model is sent now. Raises SessionError."""
 
     def rename(self, session_id: str, title: str) -> None:
         """Give a session a title; an empty one takes it away. Raises SessionError."""

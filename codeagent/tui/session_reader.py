@@ -4,11 +4,11 @@ import asyncio
 from collections.abc import Callable, Mapping
 from dataclasses import replace
 from functools import partial
-from typing import Any
+from typing import TYPE_CHECKING, Any, assert_never
 
 from codeagent.config.choices import Choices
 from codeagent.config.settings import Settings
-from codeagent.core.audit import LedgerRow, decisions
+from codeagent.core.audit import LedgerRow, decisions, gather_stats
 from codeagent.core.checkpoints import Rewind
 from codeagent.core.compaction import preview
 from codeagent.core.errors import CheckpointError, CodeagentError, ConfigError
@@ -16,12 +16,15 @@ from codeagent.core.events import ToolResultAdded
 from codeagent.core.extension import Reference
 from codeagent.core.memory import OutputPage, OutputStore
 from codeagent.core.messages import text_of
-from codeagent.core.model import ModelInUse
+from codeagent.core.model import ModelInUse, ModelRequest
 from codeagent.core.runtime import AgentHandle, Session, SessionSummary
 from codeagent.core.toolbox import Toolbox
-from codeagent.tui.info_pages import About, info_page
 from codeagent.tui.launcher import ExtensionsInUse, Launcher, LaunchOptions, Missing, ModelRow
 from codeagent.tui.state import UiState
+
+if TYPE_CHECKING:  # as in `facts`
+    from codeagent.tui.facts import Facts
+    from codeagent.tui.info_pages import About
 
 STARTING = "codeagent is still starting; nothing was changed"
 
@@ -131,8 +134,7 @@ class SessionReader:
     @property
     def reads_kept_texts(self) -> bool:
         """Whether the model has the tool that reads what `keep_text` keeps."""
-        tools = () if self._runtime is None else self._runtime.next_request().tools
-        return any(tool.name == "output_read" for tool in tools)
+        return any(tool.name == "output_read" for tool in self._coming().tools)
 
     async def keep_text(self, text: str) -> str:
         """Keep a long text as a file of the session; return what is sent instead of it. Raises
@@ -157,11 +159,42 @@ class SessionReader:
         )
         return next((text_of(result.content) for result in results), None)
 
-    def info_page(self, about: About) -> str:
-        """Return Markdown for the slash command of that name."""
-        return info_page(
-            about, self.launcher.workspace, self._state.status.now, self._settings, self._runtime
-        )
+    async def facts(self, about: "About") -> "Facts":
+        """Return what the slash command of that name shows. Raises CodeagentError."""
+        from codeagent.tui import info_pages as pages  # not for the first frame
+        from codeagent.tui.context_facts import context_facts  # likewise
+
+        runtime, now, settings = self._runtime, self._state.status.now, self._settings
+        match about:
+            case "status":
+                return pages.status_facts(self.launcher.workspace, now, settings, runtime)
+            case "cost":
+                return pages.cost_facts(now.usage)
+            case "context":
+                session = self.agent.session_id
+                messages = await asyncio.to_thread(self.launcher.messages, session)
+                share = (settings or Settings()).context.compact_at
+                return context_facts(now.usage, share, self._coming(), messages)
+            case "stats" | "agents":
+                recorded = await asyncio.to_thread(self.launcher.recorded, self.agent.session_id)
+                if about == "agents":
+                    return pages.agent_facts(recorded)
+                return pages.stats_facts(gather_stats(recorded))
+            case "sandbox":
+                info = None if runtime is None else runtime.sandbox_info
+                return pages.sandbox_facts(now.conversation.network, info, self.agent.rules)
+            case "tools":
+                return pages.tool_facts(self._coming().tools)
+            case "skills":
+                return pages.skills_facts(None if runtime is None else runtime.skills)
+            case "extensions":
+                found = await self.extensions()
+                return pages.extension_facts(found.on, found.off)
+            case _:
+                assert_never(about)
+
+    def _coming(self) -> ModelRequest:
+        return ModelRequest("", (), ()) if self._runtime is None else self._runtime.next_request()
 
     async def _present_settings(self) -> Settings:
         known = self._settings

@@ -7,6 +7,7 @@ from codeagent.core.dataclass import dataclass
 
 if TYPE_CHECKING:  # the first frame does not show any
     from codeagent.core.memory import TodoItem
+    from codeagent.core.sandbox import SandboxInfo
 
 Phase = (
     Literal["starting", "idle", "asking", "thinking", "answering", "writing", "retrying"]
@@ -143,3 +144,12 @@ _PART_OF = {
     each.name: part.name for part in fields(Status) for each in fields(getattr(Status(), part.name))
 }
 """The part of the status that has a field; no two have one of the same name."""
+
+
+def sandbox_words(info: "SandboxInfo | None") -> str:
+    """Describe the sandbox in a word or two."""
+    if info is None:
+        return "none"
+    if info.kind != "docker":
+        return "off" if info.kind == "host" else "not needed: a replay"
+    return "docker"

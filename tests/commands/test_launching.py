@@ -456,6 +456,7 @@ async def test_a_shared_command_of_a_process_that_died_is_told_after_the_resume(
     await again.close()
     [result] = [event for event in here.recorded(session) if isinstance(event, ToolResultAdded)]
     assert result.name == "shell" and result.details["shared"] is True
+    assert [one.role for one in here.messages(session)[-3:]] == ["user", "user", "assistant"]
 
 
 async def test_how_much_the_model_thinks_can_change_between_runs(product: Product) -> None:

@@ -24,6 +24,7 @@ from codeagent.core.display import (
 from codeagent.core.events import Notice, SteerQueued
 from codeagent.core.runtime import SessionSummary
 from codeagent.tui.app import run_app
+from codeagent.tui.facts import Fact, Facts
 from codeagent.tui.launcher import AppFolders, LaunchOptions, Missing, ModelRow
 from codeagent.tui.reduce import Reducer
 from codeagent.tui.session_client import SessionClient
@@ -94,8 +95,9 @@ class RecordedClient:
     async def full_output(self, call_id: str) -> str | None:
         return "\n".join(self._texts)
 
-    def info_page(self, about: str) -> str:
-        return "\n\n".join(self._texts)
+    async def facts(self, about: str) -> Facts:
+        rows = [Fact(cells=(text, text), about=text, does=text) for text in self._texts]
+        return Facts(self._texts[0], rows, self._texts[0])
 
     async def close(self) -> None:
         return None

@@ -173,6 +173,8 @@ def test_what_a_model_says_and_calls_acts_nowhere(product: Product, output: str)
         harmless(product.call("sessions", *arguments))
     harmless(product.call("sessions", "show", "--last", "--approvals"))
     harmless(product.call("stats", "--last"))
+    for by in ("day", "model", "repository"):
+        harmless(product.call("stats", "--by", by))
     for form in ("md", "html", "jsonl"):
         harmless(product.call("sessions", "export", "--last", "--format", form))
     harmless(product.call("sessions", "search", "c3duZWQ"))

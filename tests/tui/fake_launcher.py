@@ -15,6 +15,7 @@ from codeagent.core.budget import Budget
 from codeagent.core.checkpoints import Rewind
 from codeagent.core.errors import CodeagentError, SessionInUse, SessionNotFound
 from codeagent.core.events import KnownEvent, UnknownEvent
+from codeagent.core.messages import Message
 from codeagent.core.model import ModelInUse, ModelRequest
 from codeagent.core.policy import Rule
 from codeagent.core.runtime import OfferedText, PartT, Session, SessionSummary, TextKind
@@ -112,6 +113,8 @@ class FakeLauncher:
     kept: list[tuple[str, str]] = field(default_factory=list)
     coming: ModelRequest = field(default_factory=lambda: ModelRequest("You are codeagent.", (), ()))
     in_use: Extensions = field(default_factory=all_extensions)
+    said: tuple[Message, ...] = ()
+    """What the model is sent."""
     book: FakeRecipes = field(default_factory=FakeRecipes)
 
     def settings(self, options: LaunchOptions) -> Settings:
@@ -169,6 +172,9 @@ class FakeLauncher:
 
     def recorded(self, session_id: str, after: int = 0) -> tuple[KnownEvent | UnknownEvent, ...]:
         return tuple(event for event in self.log if event.seq > after)
+
+    def messages(self, session_id: str) -> tuple[Message, ...]:
+        return self.said
 
     def rename(self, session_id: str, title: str) -> None:
         self.kept.append(("title", title))

@@ -229,9 +229,6 @@ class ReplayClient(SessionClient):
     async def full_output(self, call_id: str) -> str | None:
         return "\n".join(f"line {number}" for number in range(1, 1001))
 
-    def info_page(self, about: str) -> str:
-        return f"# {about.capitalize()}\n\n| | |\n| --- | --- |\n| model | demo |\n"
-
     async def close(self) -> None:
         self.told.append(("close",))
 

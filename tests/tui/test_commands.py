@@ -38,7 +38,7 @@ def refused(text: str) -> str:
         ("/help", "help", ""),
         ("/help \n", "help", ""),
         ("/clear", "new", ""),
-        ("/usage", "cost", ""),
+        ("/ps", "jobs", ""),
         ("/find  a b ", "find", "a b"),
         ("/resume 01J", "resume", "01J"),
         ("/theme\nink", "theme", "ink"),

@@ -436,6 +436,21 @@ WALKS: dict[str, Walk] = {
             "ctrl+c",
         ],
     ),
+    "facts": (
+        Recording,
+        [
+            command("config"),
+            until_page,
+            *words(
+                "down up j k pagedown pageup space b c slash 'mode ~escape enter ~escape ~escape"
+            ),
+            *(
+                step
+                for key in ("q", "escape", "ctrl+c")
+                for step in (command("status"), until_page, key)
+            ),
+        ],
+    ),
     "tools": (Recording, [with_tools, command("tools"), until_page, *words("t y d")]),
     "mcp": (Recording, [with_servers, command("mcp"), until_page, *words("tab n r t y v a y d")]),
     "rewind": (

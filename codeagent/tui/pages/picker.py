@@ -8,8 +8,7 @@ from textual.app import ComposeResult
 from textual.containers import Vertical
 from textual.events import Resize
 
-from codeagent.core.hosts import NETWORK_MEANS
-from codeagent.core.policy import HOSTS, Rule
+from codeagent.core.errors import ConfigError
 from codeagent.core.pulse import ago
 from codeagent.core.runtime import SessionSummary
 from codeagent.core.sanitize import one_line
@@ -115,6 +114,36 @@ class Picker(Panel[str | None]):
         self.action_choose()
 
 
+class ValuePicker(Picker):
+    """Returns the marked value, or the typed one if nothing is marked; one that `check` refuses
+    with a ConfigError is not taken, and the page says why."""
+
+    def __init__(
+        self,
+        title: str,
+        rows: Sequence[PickerRow],
+        check: Callable[[str], object],
+        *,
+        typing: str,
+        marked: str = "",
+        typed_first: bool = False,
+    ) -> None:
+        """`typed_first`: what is typed counts even if a row matches it."""
+        super().__init__(title, rows, marked=marked, typing=typing)
+        self._check = check
+        self._typed_first = typed_first
+
+    def action_choose(self) -> None:
+        marked = None if self._typed_first and self.typed else self.chosen
+        value = self.typed if marked is None else marked
+        try:
+            self._check(value)
+        except ConfigError as error:
+            self.tell(str(error))
+            return
+        self.dismiss(value)
+
+
 def session_rows(sessions: Sequence[SessionSummary], now: float) -> list[PickerRow]:
     """Return a row per session; `now` is in seconds since the epoch, and a session open elsewhere
     is marked as such."""
@@ -127,18 +156,6 @@ def session_rows(sessions: Sequence[SessionSummary], now: float) -> list[PickerR
             warn=row.in_use,
         )
         for row in sessions
-    ]
-
-
-def network_rows(rules: Iterable[Rule]) -> list[PickerRow]:
-    """Return a row per level of network access; the rules say which hosts are on the allow-list."""
-    allowed = [str(rule) for rule in rules if rule.tool == HOSTS and rule.permission == "auto"]
-    listed = {
-        "allow-list": ": " + (", ".join(allowed) or "none yet; network(pypi.org) would allow one")
-    }
-    return [
-        PickerRow(level, level, means + listed.get(level, ""), warn=level == "open")
-        for level, means in NETWORK_MEANS.items()
     ]
 
 

@@ -15,29 +15,23 @@ from codeagent.core.model import ModelInUse, same_provider
 from codeagent.core.policy import Mode, NetworkLevel
 from codeagent.core.sanitize import one_line
 from codeagent.tui.actions import Action
-from codeagent.tui.commands import NOT_RUN, OFFERED, help_markdown, wrong_argument
+from codeagent.tui.commands import NOT_RUN, OFFERED, help_markdown, mistyped, wrong_argument
+from codeagent.tui.facts import Facts
 from codeagent.tui.info_pages import About
 from codeagent.tui.keymap import keymap_of
 from codeagent.tui.launcher import Missing, ModelRow
 from codeagent.tui.pages.changes import ChangesScreen
 from codeagent.tui.pages.chat import ChatScreen
+from codeagent.tui.pages.facts import FactsPage
 from codeagent.tui.pages.info import KeySheet, TextScreen
 from codeagent.tui.pages.opening import FirstRun
 from codeagent.tui.pages.permissions import PermissionsScreen
-from codeagent.tui.pages.picker import (
-    Picker,
-    ThemePicker,
-    model_rows,
-    network_rows,
-    palette_rows,
-    session_rows,
-)
+from codeagent.tui.pages.picker import Picker, ThemePicker, model_rows, palette_rows, session_rows
 from codeagent.tui.pages.queue import QueuePage
 from codeagent.tui.pages.tools import DISTRUSTED, ToolsScreen
 from codeagent.tui.parts.marked_list import PickerRow
 from codeagent.tui.parts.typed_input import CommandInput, parse_input
 
-_NETWORK = "Sandbox: what commands with network access may reach"
 _ANOTHER_KEY = "another key"
 """The key of a row in the list of models; it cannot be a model's name."""
 
@@ -165,16 +159,16 @@ async def mode(chat: ChatScreen, argument: str) -> None:
 
 async def sandbox(chat: ChatScreen, argument: str) -> None:
     """Handle `/sandbox [none|allow-list|ask|open]`."""
-    client, now = await chat.outbox.ready(), chat.state.status.now
-    level = argument or await _pick(
-        chat, _NETWORK, network_rows(client.agent.rules), marked=now.conversation.network
-    )
+    if not argument:
+        await info_page("sandbox", chat)
+        return
+    client, level = await chat.outbox.ready(), argument
     known: Sequence[NetworkLevel] = get_args(NetworkLevel)
     if (chosen := next((each for each in known if each == level), None)) is not None:
         refused = await client.finish(SetNetwork(chosen))
         if refused is not None:
             chat.tell(refused.reason)
-    elif level is not None:
+    else:
         chat.tell(f"/sandbox takes {', '.join(known)}, not '{one_line(level, 40)}'")
 
 
@@ -309,8 +303,19 @@ async def help_page(chat: ChatScreen, argument: str) -> None:
 
 
 async def info_page(about: About, chat: ChatScreen, argument: str = "") -> None:
-    text = (await chat.outbox.ready()).info_page(about)
-    await _show(chat, TextScreen(about.capitalize(), text))
+    await show_facts(chat, await (await chat.outbox.ready()).facts(about))
+
+
+async def show_facts(chat: ChatScreen, facts: Facts) -> None:
+    """Show a page of facts, then run the command that was chosen on it."""
+    line = await chat.app.push_screen_wait(FactsPage(facts))
+    chosen = parse_input(line or "", keymap_of(chat).table.commands)
+    if isinstance(chosen, CommandInput):
+        run(chat, chosen.row, chosen.arguments)
+    elif line:
+        chat.tell(
+            mistyped(line, keymap_of(chat).table.commands, keymap_of(chat).table.switched_off)
+        )
 
 
 status, cost, context = (
@@ -318,7 +323,8 @@ status, cost, context = (
     partial(info_page, "cost"),
     partial(info_page, "context"),
 )
-config, skills = partial(info_page, "config"), partial(info_page, "skills")
+stats, agents = partial(info_page, "stats"), partial(info_page, "agents")
+skills, extensions = partial(info_page, "skills"), partial(info_page, "extensions")
 
 
 async def _pick(
