@@ -72,7 +72,7 @@ class _ScreenParser(_Parser):
     """Lists the commands in its help."""
 
     def format_help(self) -> str:
-        listed = "\n".join(f"    {each.name:<12}{each.about}" for each in commands())
+        listed = "\n".join(f"    {each.name:<16}{each.about}" for each in commands())
         self.epilog = f"commands:\n{listed}\n\ncodeagent COMMAND --help says more about each."
         return super().format_help()
 
