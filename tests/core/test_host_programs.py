@@ -49,6 +49,7 @@ MODULES = {
     "CREDENTIALS": {"sandbox.credentials"},
     "PAGE_CONVERTER": {"extensions.web.markdown"},
     "IMAGE_BUILD": {"sandbox.image"},
+    "GITHUB": {"extensions.review.pull_request"},
     "NEW_REPOSITORY": {"commands.demo"},
     "VERSION": {"commands.doctor"},
     "WATCHDOG_PROCESS": set(),  # the watchdog itself is below this module
