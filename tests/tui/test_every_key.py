@@ -418,9 +418,7 @@ WALKS: dict[str, Walk] = {
         Recording,
         [
             show(lambda: FindingsScreen(FINDINGS, Path("/home/ada/acme-api"))),
-            *words("down up j k pagedown pageup space b enter c ctrl+c escape"),
-            show(lambda: FindingsScreen(FINDINGS, Path("/home/ada/acme-api"))),
-            "q",
+            *words("down up j k pagedown pageup enter c escape"),
         ],
     ),
     "lines": (

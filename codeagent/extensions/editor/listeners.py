@@ -3,6 +3,7 @@ is and holds its token."""
 
 import json
 import os
+import time
 from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import asdict
@@ -38,7 +39,7 @@ def announced(state: Path, workspace: Path) -> Iterator[SelectionListener]:
     """Hold the place of a listener in the state folder. Raises OSError."""
     folder = state / "editor"
     make_private_folder(folder)
-    name = f"{os.getpid()}-{os.urandom(4).hex()}"
+    name = f"{time.time_ns()}-{os.getpid()}"
     socket, own = folder / f"{name}.socket", None
     if len(os.fsencode(socket)) > _LONGEST_ADDRESS:
         own = Path(mkdtemp(prefix="codeagent-"))
@@ -58,7 +59,7 @@ def announced(state: Path, workspace: Path) -> Iterator[SelectionListener]:
 def listeners_for(state: Path, path: Path) -> Iterator[tuple[Path, SelectionListener]]:
     """Yield the listeners whose workspace has the file, the innermost workspace and the newest
     first, with the file that announces each."""
-    files = sorted((state / "editor").glob("*.json"), key=_age)
+    files = sorted((state / "editor").glob("*.json"), reverse=True)
     found: list[tuple[Path, SelectionListener]] = []
     for file in files:
         try:
@@ -69,10 +70,3 @@ def listeners_for(state: Path, path: Path) -> Iterator[tuple[Path, SelectionList
         except (UnsafeFile, ValueError):
             continue
     yield from sorted(found, key=lambda each: -len(Path(each[1].workspace).parts))
-
-
-def _age(file: Path) -> float:
-    try:
-        return -file.stat().st_mtime
-    except OSError:
-        return 0.0

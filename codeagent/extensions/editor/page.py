@@ -4,6 +4,7 @@ there."""
 import asyncio
 import hmac
 import json
+import os
 from functools import partial
 from pathlib import Path
 
@@ -22,6 +23,7 @@ async def listen(chat: ChatScreen) -> None:
         with announced(chat.folders.state, workspace) as listener:
             answer = partial(_answer, chat, listener)
             server = await asyncio.start_unix_server(answer, listener.socket, limit=LONGEST)
+            os.chmod(listener.socket, 0o600)  # noqa: PTH101  # nobody but the user can reach its folder
             async with server:
                 await server.serve_forever()
     except OSError as error:

@@ -2,7 +2,7 @@
 the workspace."""
 
 import asyncio
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 from dataclasses import asdict
 from typing import Annotated, Literal
 
@@ -84,8 +84,10 @@ class ReportFindings(Tool[ReportArgs]):
     permission = "auto"
     effect = "nothing"
 
-    def __init__(self, workspace: Workspace) -> None:
+    def __init__(self, workspace: Workspace, tell: Callable[[str, str], None]) -> None:
+        """`tell` says to the user what was found; see `Emitter.notice`."""
         self._workspace = workspace
+        self._tell = tell
 
     def approval_key(self, args: ReportArgs) -> ApprovalKey:
         return ApprovalKey(kind="text", parts=tuple(one.what for one in args.findings))
@@ -97,10 +99,12 @@ class ReportFindings(Tool[ReportArgs]):
     async def run(self, args: ReportArgs, ctx: ToolContext) -> ToolResult:
         found = await asyncio.to_thread(self._checked, args)
         lines = [f"{one.severity:<6}  {one.place}  {one.what}" for one in found]
-        said = "\n".join([*lines, "/findings opens them"]) if lines else "no findings"
         details: JsonObject = {"findings": [asdict(one) for one in found]}
+        said = f"findings: {self.target(args)}"
+        self._tell("review.findings", f"{said}; /findings opens them" if found else said)
         text = f"Shown to the user: {self.target(args)}."
-        return ToolResult.from_text(text, blocks=(TextBlock(text=said),), details=details)
+        blocks = (TextBlock(text="\n".join(lines) or "no findings"),)
+        return ToolResult.from_text(text, blocks=blocks, details=details)
 
     def _checked(self, args: ReportArgs) -> list[ReviewFinding]:
         """Return the findings, the gravest first. Raises InvalidArgs that lists each one that is
@@ -135,7 +139,7 @@ class ReportFindings(Tool[ReportArgs]):
 
 
 def for_step(host: Host) -> ReportFindings:
-    return ReportFindings(host.context.workspace)
+    return ReportFindings(host.context.workspace, host.context.emitter.notice)
 
 
 def read_back(details: Iterable[object]) -> tuple[ReviewFinding, ...]:

@@ -9,7 +9,6 @@ from pathlib import Path
 from rich.cells import cell_len, set_cell_size
 from textual import on
 from textual.app import ComposeResult
-from textual.containers import Vertical
 
 from codeagent.core.errors import CodeagentError
 from codeagent.core.events import ToolResultAdded
@@ -18,14 +17,12 @@ from codeagent.extensions.review import EXTENSION
 from codeagent.extensions.review.aside import SideQuestions
 from codeagent.extensions.review.findings import TOOL, ReviewFinding, read_back
 from codeagent.tui.bindings import bindings
-from codeagent.tui.clipboard import copy
 from codeagent.tui.commands import page_rows
 from codeagent.tui.pages.chat import ChatScreen
-from codeagent.tui.pages.page import Page, Panel, TextPane
+from codeagent.tui.pages.page import Page, TextPane, beside
 from codeagent.tui.parts.external_editor import open_place
 from codeagent.tui.parts.line_pane import Piece
 from codeagent.tui.parts.marked_list import MarkedList
-from codeagent.tui.parts.rows import HintRow, TitleRow
 from codeagent.tui.rendering.lines import Line, Styled, cut_end, cut_middle, line, paragraph
 from codeagent.tui.rendering.markdown import render_markdown
 from codeagent.tui.rendering.palette import Palette, StyleName
@@ -81,7 +78,7 @@ class FindingList(MarkedList[ReviewFinding]):
         ]
 
 
-class FindingsScreen(Page[None], inherit_bindings=False):
+class FindingsScreen(Page[None]):
     """Shows the findings until it is closed; opening one leaves it as it is."""
 
     BINDINGS = bindings("findings", rows=page_rows(EXTENSION))
@@ -93,13 +90,14 @@ class FindingsScreen(Page[None], inherit_bindings=False):
         self.pane: TextPane
         counts = [(level, sum(one.severity == level for one in found)) for level in _SIGNS]
         note = " · ".join(f"{count} {level}" for level, count in counts if count)
-        super().__init__(f"{counted(len(self._found), 'finding')}", TextPane(*self._shown), note)
+        title = counted(len(self._found), "finding")
+        super().__init__(title, TextPane(*self._shown), note)
         self.hints = (
-            "{findings.close} closes",
-            "{findings.open} opens it in your editor",
-            "{findings.next} {findings.previous} next and before",
-            "{findings.read_on} reads on",
-            "{findings.copy} copies all",
+            "{page.close} closes",
+            "{findings.open} opens it",
+            "{findings.next} {findings.previous} others",
+            "{page.page_up} {page.page_down} scroll",
+            "{page.copy} copies all",
         )
 
     def compose(self) -> ComposeResult:
@@ -118,12 +116,6 @@ class FindingsScreen(Page[None], inherit_bindings=False):
 
     def action_previous(self) -> None:
         self._rows.move(-1)
-
-    def action_read_on(self) -> None:
-        self.pane.turn("pagedown")
-
-    def action_read_back(self) -> None:
-        self.pane.turn("pageup")
 
     def action_open(self) -> None:
         """Open the marked finding in the user's editor."""
@@ -154,9 +146,8 @@ class FindingsScreen(Page[None], inherit_bindings=False):
 
         def piece(width: int, palette: Palette) -> Iterator[Line]:
             sign, style = _SIGNS[finding.severity]
-            yield line(
-                [(f"{sign.rstrip()}  ", palette.named(style)), (finding.place, palette.accent)]
-            )
+            lead = (f"{sign.rstrip()}  ", palette.named(style))
+            yield from beside([lead], [(finding.place, palette.accent)], width - len(lead[0]))
             yield from paragraph(finding.what, width, palette.strong)
             yield line([])
             yield from paragraph(finding.why, width, palette.text)
@@ -176,46 +167,31 @@ async def btw(chat: ChatScreen, argument: str) -> None:
     await chat.app.push_screen_wait(AsidePanel(aside, argument))
 
 
-class AsidePanel(Panel[None]):
+class AsidePanel(Page[None]):
     """Covers the lower part of the conversation until it is closed, which ends the answer."""
 
     DEFAULT_CSS = """
-    AsidePanel > Vertical { height: 50%; }
+    AsidePanel {
+        align: left bottom;
+        background: transparent;
+        & > TitleRow, & > HintRow { background: $surface; }
+        & > TextPane { height: 50%; background: $surface; }
+    }
     """
-    BINDINGS = bindings("page")
-    AUTO_FOCUS = ""
 
     def __init__(self, aside: SideQuestions, question: str) -> None:
-        super().__init__()
         self._aside = aside
         self._question = question
-        self._text = "…"
-        self._drawn = self._text
-        self._title = TitleRow(f"btw: {one_line(question, 200)}", "not part of the conversation")
-        self.pane = TextPane([self._piece], self._text)
-        self._hints = HintRow(
-            ("{page.close} closes", "{page.copy} copies", "{page.page_down} reads on")
-        )
-
-    def compose(self) -> ComposeResult:
-        with Vertical():
-            yield self._title
-            yield self.pane
-            yield self._hints
+        self._text = self._drawn = "…"
+        self.pane: TextPane
+        pane = TextPane([self._piece], self._text)
+        title = f"btw: {one_line(question, 200)}"
+        super().__init__(title, pane, "not part of the conversation")
 
     def on_mount(self) -> None:
+        super().on_mount()
         self.set_interval(_PACE, self._draw)
         self.run_worker(self._ask())
-
-    def action_turn(self, key: str) -> None:
-        self._hints.tell("")
-        self.pane.turn(key)
-
-    def action_copy(self) -> None:
-        try:
-            self._hints.tell(copy(self.app, self.get_selected_text() or self._text))
-        except OSError as problem:
-            self._hints.tell(f"not copied: {problem.strerror}")
 
     async def _ask(self) -> None:
         try:
@@ -223,7 +199,7 @@ class AsidePanel(Panel[None]):
                 async for text in answer:
                     self._text = text
         except CodeagentError as error:
-            self._hints.tell(str(error))
+            self.say(str(error))
         self._draw()
 
     def _draw(self) -> None:

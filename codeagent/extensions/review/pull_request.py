@@ -11,7 +11,6 @@ from typing import Annotated
 from codeagent.agent.parts import Host
 from codeagent.config.local_environment import agrees_to, config_dir
 from codeagent.core.changes import CommitRefused
-from codeagent.core.dataclass import dataclass
 from codeagent.core.deferred import Field
 from codeagent.core.display import TerminalBlock, TextBlock
 from codeagent.core.host_programs import GITHUB, NOWHERE, minimal, run_program
@@ -55,15 +54,6 @@ class PullRequestArgs(ToolArgs):
     draft: bool = False
 
 
-@dataclass(frozen=True)
-class GhCommand:
-    """What opens the pull request."""
-
-    argv: tuple[str, ...]
-    body: str
-    """Its standard input."""
-
-
 class OpenPullRequest(Tool[PullRequestArgs]):
     """Runs `gh` away from the repository and names repository and branch, so that neither `gh` nor
     git reads or runs anything of it."""
@@ -90,25 +80,25 @@ class OpenPullRequest(Tool[PullRequestArgs]):
         return shown(args.message.strip().splitlines()[0])
 
     async def preview(self, args: PullRequestArgs, ctx: ToolContext) -> Preview:
-        command = await asyncio.to_thread(self._command, args)
-        words = shlex.join(command.argv)
-        blocks = (TerminalBlock(command=words), TextBlock(text=shown(command.body)))
-        return Preview(self.target(args), blocks, base=f"{words}\n{command.body}")
+        argv, body = await asyncio.to_thread(self._command, args)
+        command = shlex.join(argv)
+        blocks = (TerminalBlock(command=command), TextBlock(text=shown(body)))
+        return Preview(self.target(args), blocks, base=f"{command}\n{body}")
 
     async def run(self, args: PullRequestArgs, ctx: ToolContext) -> ToolResult:
-        command = await asyncio.to_thread(self._command, args)
-        if ctx.base not in (None, f"{shlex.join(command.argv)}\n{command.body}"):
+        argv, body = await asyncio.to_thread(self._command, args)
+        if ctx.base not in (None, f"{shlex.join(argv)}\n{body}"):
             raise BaseChanged
         root, more = self._workspace.root, {"GH_PROMPT_DISABLED": "1", "NO_COLOR": "1"}
         try:
             done = await asyncio.to_thread(
                 run_program,
                 GITHUB,
-                command.argv,
+                argv,
                 folder=NOWHERE,
                 environment=minimal(self._environment, *_VARIABLES, outside=root) | more,
                 seconds=_SECONDS,
-                data=command.body.encode(),
+                data=body.encode(),
                 start_new_session=True,
             )
         except (OSError, subprocess.SubprocessError) as error:
@@ -119,9 +109,9 @@ class OpenPullRequest(Tool[PullRequestArgs]):
             raise Failed(f"gh refused: {said[-_MOST_SAID:]}\n{hint}")
         return ToolResult.from_text(f"Opened: {said[-_MOST_SAID:]}")
 
-    def _command(self, args: PullRequestArgs) -> GhCommand:
-        """Return what would run. Raises Unavailable without gh, Failed if the repository does not
-        say where it is."""
+    def _command(self, args: PullRequestArgs) -> tuple[list[str], str]:
+        """Return what would run, and its standard input. Raises Unavailable without gh, Failed if
+        the repository does not say where it is."""
         from codeagent.workspace.repository import open_repository  # it loads GitPython
 
         root = self._workspace.root
@@ -137,20 +127,16 @@ class OpenPullRequest(Tool[PullRequestArgs]):
             raise Failed(f"{error}; {_PRINT}") from error
         remote = repository.value(f"branch.{repository.branch}.remote") or "origin"
         found = _REMOTE.fullmatch(repository.value(f"remote.{remote}.url"))
-        wrong = next((b for b in (repository.branch, args.base) if b and not _is_branch(b)), "")
+        names = (repository.branch, args.base or "main")
+        wrong = next((name for name in names if _BRANCH.fullmatch(name) is None), "")
         if found is None or wrong:
             what = f"{shown(wrong)} as a branch" if wrong else f"the address of {shown(remote)}"
             raise Failed(f"{what} cannot be used with gh; {_PRINT}")
         title, _, body = args.message.strip().partition("\n")
-        base = ("--base", args.base) if args.base else ()
-        where = ("--repo", "/".join(found.groups()), "--head", repository.branch, *base)
-        draft = ("--draft",) if args.draft else ()
-        words = (gh, "pr", "create", *where, *draft, "--title", title.strip(), "--body-file", "-")
-        return GhCommand(words, body.strip() + "\n")
-
-
-def _is_branch(name: str) -> bool:
-    return _BRANCH.fullmatch(name) is not None
+        where = ("--repo", "/".join(found.groups()), "--head", repository.branch)
+        options = [*(("--base", args.base) if args.base else ()), *(["--draft"] * args.draft)]
+        words = ("--title", title.strip(), "--body-file", "-")
+        return [gh, "pr", "create", *where, *options, *words], body.strip() + "\n"
 
 
 def for_step(host: Host) -> OpenPullRequest:

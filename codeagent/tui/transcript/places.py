@@ -16,7 +16,6 @@ from codeagent.tui.rendering.lines import Line, restyled
 _PLACE = lazy_regex(
     r"(?<![\w./:@+-])(?P<path>(?:\.?/)?[\w.@+-]+(?:/[\w.@+-]+)*):(?P<line>\d{1,7})\b"
 )
-_LINK = "link"
 
 
 @dataclass(frozen=True)
@@ -26,9 +25,11 @@ class Place:
     path: str
     """As it was written."""
     line: int
-    start: int = 0
+    file: Path
+    """With its links followed."""
+    start: int
     """Where it is in the text."""
-    end: int = 0
+    end: int
 
     def __str__(self) -> str:
         return f"{self.path}:{self.line}"
@@ -39,19 +40,17 @@ def places_in(text: str, workspace: Path | None) -> Iterator[Place]:
     if workspace is None or ":" not in text:
         return
     for found in _PLACE.finditer(text):
-        if file_inside(workspace, found["path"]) is not None:
-            yield Place(found["path"], int(found["line"]), *found.span())
+        if (file := file_inside(workspace, found["path"])) is not None:
+            yield Place(found["path"], int(found["line"]), file, *found.span())
 
 
 def with_places(line: Line, workspace: Path | None, look: Style) -> Line:
     """Return the line with its places as links. An address that goes to the terminal is made of the
     file's own path, and is ASCII."""
     for place in places_in(line.text, workspace):
-        file = None if workspace is None else file_inside(workspace, place.path)
-        if file is not None:
-            url = f"file://{_host()}{file.as_uri().removeprefix('file://')}#{place.line}"
-            style = look + Style(link=url, meta={_LINK: str(place)})
-            line = restyled(line, place.start, place.end, style)
+        url = f"file://{_host()}{place.file.as_uri().removeprefix('file://')}#{place.line}"
+        style = look + Style(link=url, meta={"link": str(place)})
+        line = restyled(line, place.start, place.end, style)
     return line
 
 

@@ -98,7 +98,7 @@ async def test_whatever_else_arrives_changes_nothing(tmp_path: Path) -> None:
 
 async def test_only_the_user_can_read_the_token_or_reach_the_socket(tmp_path: Path) -> None:
     async with listening(tmp_path) as (_, _app, file, listener):
-        for path in (file, file.parent, Path(listener.socket).parent):
+        for path in (file, file.parent, Path(listener.socket), Path(listener.socket).parent):
             assert not path.stat().st_mode & (stat.S_IRWXG | stat.S_IRWXO), path
 
 
