@@ -45,6 +45,7 @@ MODULES = {
     "HOOK": {"agent.hooks.command"},
     "COMMAND": {"sandbox.host"},
     "EDITOR": {"tui.parts.external_editor"},
+    "EDITOR_WINDOW": {"tui.parts.external_editor"},
     "BROWSER": {"extensions.mcp.browser"},
     "CREDENTIALS": {"sandbox.credentials"},
     "PAGE_CONVERTER": {"extensions.web.markdown"},

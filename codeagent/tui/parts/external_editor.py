@@ -14,7 +14,14 @@ from typing import Any, Literal
 from textual.app import App, SuspendNotSupported
 
 from codeagent.core.errors import CodeagentError
-from codeagent.core.host_programs import EDITOR, WATCHDOG, new_mark, open_program
+from codeagent.core.host_programs import (
+    EDITOR,
+    EDITOR_WINDOW,
+    NOWHERE,
+    WATCHDOG,
+    new_mark,
+    open_program,
+)
 from codeagent.core.programs import find_program
 from codeagent.core.sanitize import one_line
 from codeagent.disk.opens import file_inside
@@ -24,6 +31,8 @@ _WINDOWS = _WITH_GOTO | {"gedit", "gvim", "idea", "kate", "pycharm", "subl", "xd
 """Editors with windows of their own, which do not need the terminal."""
 _BY_NAME = _WITH_GOTO | {"helix", "hx", "subl", "zed"}
 """Editors that take FILE:LINE; any other takes +LINE FILE."""
+_LOOK = 0.1
+"""Seconds between two looks whether an editor beside the screen has ended."""
 _FIELD = re.compile(r"\{(file|line|before|after)\}")
 
 
@@ -125,11 +134,25 @@ async def _show(app: App[Any], workspace: Path, setting: tuple[str, str], **plac
 async def _run_beside(app: App[Any], argv: list[str]) -> None:
     """Run an editor: one with windows of its own beside the screen, any other in the terminal.
     Raises EditorFailed."""
-    if Path(argv[0]).name in _WINDOWS:
-        streams = dict.fromkeys(("stdin", "stdout", "stderr"), subprocess.DEVNULL)
-        _check(argv, await _run(argv, **streams))
-    else:
+    if Path(argv[0]).name not in _WINDOWS:
         await _in_terminal(app, argv)
+        return
+    quiet: dict[str, Any] = dict.fromkeys(("stdin", "stdout", "stderr"), subprocess.DEVNULL)
+    try:
+        process = open_program(
+            EDITOR_WINDOW,
+            argv,
+            folder=NOWHERE,
+            environment=os.environ,
+            start_new_session=True,
+            **quiet,
+        )
+    except OSError as error:
+        raise EditorFailed(f"{argv[0]} does not start: {error.strerror}") from error
+    while process.poll() is None:  # noqa: ASYNC110  # a thread that waits would hold up our own end
+        await asyncio.sleep(_LOOK)
+    if process.returncode:
+        raise EditorFailed(f"{argv[0]} ended with {process.returncode}")
 
 
 async def _in_terminal(app: App[Any], argv: list[str]) -> None:
@@ -168,16 +191,14 @@ async def edit_in_editor(app: App[Any], text: str, *, suffix: str = ".md") -> st
         Path(name).unlink(missing_ok=True)  # noqa: ASYNC240  # one small file
 
 
-async def _run(argv: list[str], **streams: int) -> str | asyncio.CancelledError | None:
-    """Run the editor, in the terminal unless it is given other `streams`; returns what went wrong,
-    or None. It never raises, as the terminal has to be taken back."""
+async def _run(argv: list[str]) -> str | asyncio.CancelledError | None:
+    """Run the editor; returns what went wrong, or None. It never raises, as the terminal has to be
+    taken back."""
     # If the editor leaves Ctrl+C to the terminal, this process receives it as well.
-    before = None if streams else signal.signal(signal.SIGINT, lambda *_: None)
+    before = signal.signal(signal.SIGINT, lambda *_: None)
     try:
         mark = new_mark(EDITOR)
-        process = open_program(
-            EDITOR, argv, folder=None, environment=os.environ, mark=mark, **streams
-        )
+        process = open_program(EDITOR, argv, folder=None, environment=os.environ, mark=mark)
         try:
             code = await asyncio.to_thread(process.wait)
             WATCHDOG.leave(mark)
@@ -187,8 +208,7 @@ async def _run(argv: list[str], **streams: int) -> str | asyncio.CancelledError 
     except OSError as error:
         return f"does not start: {error.strerror}"
     finally:
-        if not streams:
-            signal.signal(signal.SIGINT, before if before is not None else signal.SIG_DFL)
+        signal.signal(signal.SIGINT, before if before is not None else signal.SIG_DFL)
     return None if code == 0 else f"ended with {code}"
 
 

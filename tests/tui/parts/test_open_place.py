@@ -1,6 +1,8 @@
 """Places of the workspace open in the user's own editor, and a difference in its own view."""
 
+import asyncio
 import json
+import os
 import shlex
 import sys
 from pathlib import Path
@@ -123,3 +125,19 @@ async def test_without_a_command_for_differences_it_is_said_how_to_set_one(tmp_p
 def test_a_command_that_would_open_nothing_is_refused(given: dict[str, str], lacking: str) -> None:
     with pytest.raises(WrongValue, match=f"needs {lacking}"):
         checked(FileSettings, {"editor": given})
+
+
+async def test_an_editor_with_windows_is_left_open_when_the_screen_goes_on(
+    workspace: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    program = tmp_path / "kate"
+    program.write_text(f"#!/bin/sh\necho $$ > {tmp_path}/pid\nexec sleep 60\n")
+    program.chmod(0o755)
+    monkeypatch.setenv("VISUAL", str(program))
+    opening = asyncio.create_task(open_place(Lending(), workspace, "src/a;b.py", 7))
+    async with asyncio.timeout(10):
+        while not (tmp_path / "pid").exists() or not (tmp_path / "pid").read_text():  # noqa: ASYNC110  # another process writes it
+            await asyncio.sleep(0.01)
+    opening.cancel()
+    await asyncio.wait({opening})
+    os.kill(int((tmp_path / "pid").read_text()), 9)  # raises if it has ended
