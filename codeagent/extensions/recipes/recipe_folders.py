@@ -15,7 +15,7 @@ from codeagent.tools.folders import FolderState, ToolFile, ToolFolder
 from codeagent.workspace.files import LocalWorkspace
 
 _SUFFIXES = (".md", ".yaml", ".yml")
-SHIPPED = "codeagent itself"
+SHIPPED = "codeagent's own"
 """Where a recipe is from that is neither the user's nor the project's; theirs replace it."""
 
 

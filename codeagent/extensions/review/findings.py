@@ -20,7 +20,8 @@ from codeagent.tools.arguments import Count, PathText, written
 
 TOOL = "report_findings"
 Severity = Literal["high", "medium", "low"]
-ORDER: tuple[Severity, ...] = ("high", "medium", "low")
+SIGNS: dict[Severity, str] = {"high": "✗ high  ", "medium": "! medium", "low": "· low   "}
+"""Each severity as it is shown, in the order of the list."""
 _MOST = 100
 _LONGEST_WHAT = 200
 _LONGEST_WHY = 2000
@@ -93,15 +94,17 @@ class ReportFindings(Tool[ReportArgs]):
         return ApprovalKey(kind="text", parts=tuple(one.what for one in args.findings))
 
     def target(self, args: ReportArgs) -> str:
-        counts = ((level, sum(one.severity == level for one in args.findings)) for level in ORDER)
+        counts = ((level, sum(one.severity == level for one in args.findings)) for level in SIGNS)
         return ", ".join(f"{count} {level}" for level, count in counts if count) or "none"
 
     async def run(self, args: ReportArgs, ctx: ToolContext) -> ToolResult:
         found = await asyncio.to_thread(self._checked, args)
-        lines = [f"{one.severity:<6}  {one.place}  {one.what}" for one in found]
+        lines = [f"{SIGNS[one.severity]}  {one.place}  {one.what}" for one in found]
         details: JsonObject = {"findings": [asdict(one) for one in found]}
         said = f"findings: {self.target(args)}"
-        self._tell("review.findings", f"{said}; /findings opens them" if found else said)
+        self._tell(
+            "review.findings", "\n".join([said + "; /findings opens them" * bool(found), *lines])
+        )
         text = f"Shown to the user: {self.target(args)}."
         blocks = (TextBlock(text="\n".join(lines) or "no findings"),)
         return ToolResult.from_text(text, blocks=blocks, details=details)
@@ -128,7 +131,7 @@ class ReportFindings(Tool[ReportArgs]):
             raise InvalidArgs(
                 "\n".join(["nothing was shown; mend these, and report all again:", *wrong])
             )
-        return sorted(found, key=lambda one: ORDER.index(one.severity))
+        return sorted(found, key=lambda one: [*SIGNS].index(one.severity))
 
     def _last_line(self, given: str) -> tuple[str, int]:
         """Return the file's path, and the number of its last line. Raises WorkspaceError."""

@@ -15,7 +15,7 @@ from codeagent.core.events import ToolResultAdded
 from codeagent.core.sanitize import one_line
 from codeagent.extensions.review import EXTENSION
 from codeagent.extensions.review.aside import SideQuestions
-from codeagent.extensions.review.findings import TOOL, ReviewFinding, read_back
+from codeagent.extensions.review.findings import SIGNS, TOOL, ReviewFinding, Severity, read_back
 from codeagent.tui.bindings import bindings
 from codeagent.tui.commands import page_rows
 from codeagent.tui.pages.chat import ChatScreen
@@ -28,11 +28,7 @@ from codeagent.tui.rendering.markdown import render_markdown
 from codeagent.tui.rendering.palette import Palette, StyleName
 from codeagent.tui.transcript.spelling import counted
 
-_SIGNS: dict[str, tuple[str, StyleName]] = {
-    "high": ("✗ high  ", "error"),
-    "medium": ("! medium", "warning"),
-    "low": ("· low   ", "muted"),
-}
+_STYLES: dict[Severity, StyleName] = {"high": "error", "medium": "warning", "low": "muted"}
 _PACE = 0.1
 """Seconds between two drawings of an answer that grows."""
 _NONE = "no review has reported anything in this session; /review begins one"
@@ -67,7 +63,7 @@ class FindingList(MarkedList[ReviewFinding]):
     """
 
     def parts(self, row: ReviewFinding, width: int, palette: Palette, *, marked: bool) -> Styled:
-        sign, style = _SIGNS[row.severity]
+        sign, style = SIGNS[row.severity], _STYLES[row.severity]
         column = min(width * 2 // 5, max(cell_len(each.place) for each in self._rows))
         place = set_cell_size(cut_middle(row.place, column), column)
         what = cut_end(row.what, max(0, width - len(sign) - column - 4))
@@ -88,7 +84,7 @@ class FindingsScreen(Page[None]):
         self._workspace = workspace
         self._rows = FindingList(self._found)
         self.pane: TextPane
-        counts = [(level, sum(one.severity == level for one in found)) for level in _SIGNS]
+        counts = [(level, sum(one.severity == level for one in found)) for level in SIGNS]
         note = " · ".join(f"{count} {level}" for level, count in counts if count)
         title = counted(len(self._found), "finding")
         super().__init__(title, TextPane(*self._shown), note)
@@ -145,7 +141,7 @@ class FindingsScreen(Page[None]):
         finding = self._marked
 
         def piece(width: int, palette: Palette) -> Iterator[Line]:
-            sign, style = _SIGNS[finding.severity]
+            sign, style = SIGNS[finding.severity], _STYLES[finding.severity]
             lead = (f"{sign.rstrip()}  ", palette.named(style))
             yield from beside([lead], [(finding.place, palette.accent)], width - len(lead[0]))
             yield from paragraph(finding.what, width, palette.strong)
