@@ -295,7 +295,8 @@ def test_every_slash_command_in_a_page_is_one_that_exists() -> None:
         name for page in pages for name in re.findall(r"`/([a-z]{3,})[^`/]*`", page.read_text())
     }
     known = set(GENERATE["slash_commands"]().split())
-    recipes = {"review", "todos"}
+    shipped = (ROOT / "codeagent/extensions/review/recipes").glob("*.md")
+    recipes = {"todos", *(file.stem for file in shipped)}
     examples = {"hello", "weather"}
     assert used <= known | recipes | examples | {"usr"}
 

@@ -272,7 +272,7 @@ class Executor:
         started_at: float | None = None,
         duration_ms: int = 0,
     ) -> Result:
-        sandboxed = started_at is not None and self._environment.tools.get(call.name).sandboxed
+        sandboxed = started_at is not None and self.calls.tools.get(call.name).sandboxed
         added = ToolResultAdded(
             call_id=call.id,
             name=call.name,

@@ -213,11 +213,9 @@ class Loop:
     def _request(self) -> ModelRequest:
         told = self._conversation.prompt_builder or self._conversation
         allow = self._conversation.allow
-        tools = (
-            tuple(tool for tool in told.tools if allow.allows(tool.name))
-            if allow.lists
-            else told.tools
-        )
+        tools = (*told.tools, *self._conversation.lent)
+        if allow.lists:
+            tools = tuple(tool for tool in tools if allow.allows(tool.name))
         withheld = [
             tool for tool in tools if tool.at_provider and self._not_for_provider(tool.name)
         ]

@@ -268,6 +268,10 @@ class ConversationPart:
         """End everything that it has begun; calls and runs have ended before."""
 
 
+class LatePart(ConversationPart):
+    """A part that is made when it is first asked for, as by a page."""
+
+
 class Parts:
     """All that extensions add to one conversation, in the order in which they are asked."""
 
@@ -275,18 +279,26 @@ class Parts:
         self,
         parts: Sequence[ConversationPart] = (),
         acts: Mapping[str, Reference] = MappingProxyType({}),
+        for_steps: Mapping[str, Reference] = MappingProxyType({}),
     ) -> None:
-        """`acts`: see `InConversations.acts`."""
+        """`acts` and `for_steps`: see `InConversations`."""
         self._parts = tuple(parts)
         self._acts = acts
+        self._for_steps = for_steps
         self._host: Host | None = None
 
     def __iter__(self) -> Iterator[ConversationPart]:
         return iter(self._parts)
 
     def part(self, kind: type[PartT]) -> PartT | None:
-        """Return the part of that kind; None if there is none."""
-        return next((part for part in self._parts if isinstance(part, kind)), None)
+        """Return the part of that kind, which is made if it is a LatePart; None if there is
+        none."""
+        found = next((part for part in self._parts if isinstance(part, kind)), None)
+        if found is None and issubclass(kind, LatePart) and self._host is not None:
+            found = kind()
+            found.connect(self._host)
+            self._parts = (*self._parts, found)
+        return found
 
     @property
     def problems(self) -> tuple[ToolProblem, ...]:
@@ -331,6 +343,11 @@ class Parts:
             return Refused("no extension that is switched on can do that; nothing was changed")
         begun: Began = resolved(reference)(self._host, act)
         return begun
+
+    def for_step(self, names: Iterable[str]) -> tuple[Tool[Any], ...]:
+        """Make those of these tools that only a step of a recipe has."""
+        made = (resolved(self._for_steps[name]) for name in names if name in self._for_steps)
+        return tuple(make(self._host) for make in made)
 
     def pass_on(self, act: Act) -> bool:
         """Do it in every agent that works for this one; False if none does."""

@@ -106,7 +106,10 @@ def open_services(
     )
     made = [part for each in extensions for part in _parts_of(each, opening)]
     acts = {act: do for each in extensions for act, do in each.in_conversations.acts.items()}
-    return AgentServices(questions, parts=Parts(made, acts))
+    for_steps = {
+        tool: make for each in extensions for tool, make in each.in_conversations.for_steps.items()
+    }
+    return AgentServices(questions, parts=Parts(made, acts, for_steps))
 
 
 def _parts_of(extension: Extension, opening: Opening) -> Iterator[ConversationPart]:

@@ -47,6 +47,8 @@ BUILT_IN = (
     "recipes",
     "batch",
     "usage",
+    "review",
+    "editor",
 )
 """In the order in which they are asked. Each is the module `codeagent.extensions.NAME`, which has
 its manifest, `EXTENSION`."""

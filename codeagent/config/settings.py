@@ -345,6 +345,21 @@ class CommonSettings(ModelSettings):
 
 
 @dataclass(frozen=True, kw_only=True)
+class EditorSettings(Section):
+    """How your editor is started; docs/how-to/editor.md."""
+
+    open: Name | None = None
+    """The command that opens `{file}` at `{line}`; None: `$VISUAL` or `$EDITOR`."""
+    diff: Name | None = None
+    """The command that shows `{before}` and `{after}` side by side, and ends once you are done."""
+
+    def __post_init__(self) -> None:
+        for command, needed in ((self.open, ("{file}",)), (self.diff, ("{before}", "{after}"))):
+            if lacking := [each for each in needed if command and each not in command]:
+                raise ValueError(f"the command needs {' and '.join(lacking)}")
+
+
+@dataclass(frozen=True, kw_only=True)
 class ScreenSettings(Section):
     """What the screen goes by, and nothing else."""
 
@@ -352,6 +367,7 @@ class ScreenSettings(Section):
     """Of the screen; None: its own default."""
     bell: bool = True
     """The terminal's bell, once, when the user is waited for."""
+    editor: EditorSettings = EditorSettings()
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -4,6 +4,7 @@ used."""
 from collections.abc import Mapping
 from dataclasses import field
 from importlib import import_module
+from pathlib import Path
 from typing import Any, Literal, Protocol, TypeVar
 
 from codeagent.core.dataclass import dataclass, record
@@ -17,6 +18,12 @@ def resolved(reference: Reference) -> Any:
     """Import what a reference names. Raises ImportError or AttributeError."""
     module, _, name = reference.partition(":")
     return getattr(import_module(module), name)
+
+
+def folder_of(shipped: str) -> Path:
+    """Return the folder `package/name`, beside the package's modules. Raises ImportError."""
+    package, _, name = shipped.partition("/")
+    return Path(import_module(package).__file__ or "").with_name(name)
 
 
 class Sections(Protocol):
@@ -183,6 +190,9 @@ class OnScreen:
     """Of an async function from the session client (`codeagent.tui.session_client`) to further rows
     of the table of slash commands, which depend on the workspace. Raises CodeagentError."""
     keys: tuple[PageKeys, ...] = ()
+    beside: Reference = ""
+    """Of an async function that takes the chat screen, and runs from the end of the start until the
+    conversation is left. It is then cancelled."""
     cards: Reference = ""
     """Of a function that makes what shows the events of other agents in a conversation; see
     `codeagent.tui.reduce.AgentCards`."""
@@ -220,6 +230,9 @@ class InConversations:
     acts: Mapping[str, Reference] = field(default_factory=dict)
     """For the name of a class of `core.acts`, or of other work that a run is begun with: a function
     from the conversation's `agent.parts.Host` and the act to what became of it."""
+    for_steps: Mapping[str, Reference] = field(default_factory=dict)
+    """Tools that a step of a recipe has if it names them, and nothing else has: for the name of
+    each, a function from the conversation's `agent.parts.Host` to the tool."""
     remarks: Reference = ""
     """Of a function from a `tools.extension.ExtensionContext` to the code and text of each notice
     that a conversation begins with."""
@@ -248,8 +261,10 @@ class InFolders:
     blocks."""
     kinds: tuple[FileKind, ...] = ()
     prompts: Reference = ""
-    """Of a function from a `LocalEnvironment` to a `core.recipes.Recipes`: prompts that the user
-    runs by name."""
+    """Of a function from a `LocalEnvironment`, and the folders of recipes that ship, to a
+    `core.recipes.Recipes`: prompts that the user runs by name."""
+    shipped: str = ""
+    """The folder of recipes that ship, as `package/name`; see `folder_of`."""
     leftovers: Mapping[str, Reference] = field(default_factory=dict)
     """For a folder below that of the state: a function that removes from it what a crash left, and
     is called, if there is such a folder, before a session is opened."""

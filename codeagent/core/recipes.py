@@ -24,7 +24,7 @@ InputValue = str | int | float | bool
 Values = Mapping[str, InputValue]
 """Checked inputs by name; an optional one without a default that was not given is not in it."""
 
-_PROMISED = frozenset({"agents", "channels", "hooks", "init", "login", "toolsets", "triggers"})
+_PROMISED = frozenset({"agents", "channels", "hooks", "login", "toolsets", "triggers"})
 """Commands that may be built in later."""
 _BUILT_IN = Path(__file__).parent / "names" / "slash_commands.txt"
 """The slash commands that are built in, one a line; `make docs` writes it."""

@@ -11,6 +11,7 @@ from codeagent.core.approval_events import ApprovalRequested, ApprovalResolved
 from codeagent.core.dataclass import dataclass
 from codeagent.core.errors import ConfigError
 from codeagent.core.events import (
+    AsideAnswered,
     JobFinished,
     JobStarted,
     KnownEvent,
@@ -286,7 +287,11 @@ def _end_of_run(events: Sequence[AnyEvent]) -> list[KnownEvent]:
             reason="interrupted",
             text=said[-1] if said else "",
             usage=sum(
-                (event.usage for event in run if isinstance(event, TurnFinished | SummaryWritten)),
+                (
+                    event.usage
+                    for event in run
+                    if isinstance(event, TurnFinished | SummaryWritten | AsideAnswered)
+                ),
                 Usage(),
             ),
             turns=sum(isinstance(event, TurnStarted) for event in run),

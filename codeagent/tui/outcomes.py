@@ -10,11 +10,13 @@ from codeagent.core.acts import Act, Refused
 from codeagent.core.approval_events import ApprovalResolved
 from codeagent.core.compaction import ContextCompacted, compacted_words
 from codeagent.core.events import (
+    AsideAnswered,
     CheckpointRestored,
     JobFinished,
     LimitReached,
     ProviderToolUsed,
     ToolResultAdded,
+    TurnFinished,
     UnknownEvent,
 )
 from codeagent.core.jobs import Job, TriggerAdded, TriggerEvent, TriggerFired, TriggerStopped
@@ -243,6 +245,11 @@ def add_usage(usage: Usage, state: UiState, *, context: bool) -> None:
         cost_usd=sum(costs) if costs else None,
         estimated=now.usage.estimated or usage.estimated,
     )
+
+
+def count_request(event: TurnFinished | AsideAnswered, state: UiState) -> None:
+    """Count a request of the conversation; a side question fills nothing of its context."""
+    add_usage(event.usage, state, context=isinstance(event, TurnFinished))
 
 
 def show_model(event: ModelChanged | ModelRetried | ModelFellBack, state: UiState) -> None:

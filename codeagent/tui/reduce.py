@@ -126,8 +126,8 @@ class Reducer:
                 self._thought = False
                 self._state.document.begin_turn()
                 self._state.status.set(phase="asking", retry_reason="")
-            case events.TurnFinished():
-                outcomes.add_usage(event.usage, self._state, context=True)
+            case events.TurnFinished() | events.AsideAnswered():
+                outcomes.count_request(event, self._state)
             case events.MessageAdded():
                 self._add_message(event)
             case events.SteerQueued():

@@ -45,10 +45,12 @@ MODULES = {
     "HOOK": {"agent.hooks.command"},
     "COMMAND": {"sandbox.host"},
     "EDITOR": {"tui.parts.external_editor"},
+    "EDITOR_WINDOW": {"tui.parts.external_editor"},
     "BROWSER": {"extensions.mcp.browser"},
     "CREDENTIALS": {"sandbox.credentials"},
     "PAGE_CONVERTER": {"extensions.web.markdown"},
     "IMAGE_BUILD": {"sandbox.image"},
+    "GITHUB": {"extensions.review.pull_request"},
     "NEW_REPOSITORY": {"commands.demo"},
     "VERSION": {"commands.doctor"},
     "WATCHDOG_PROCESS": set(),  # the watchdog itself is below this module

@@ -8,6 +8,7 @@ write.
 import asyncio
 import sys
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
 from codeagent.config.checking import checked
@@ -42,6 +43,7 @@ class RecordedClient:
     """A conversation that only shows; what the user does has no effect."""
 
     running = False
+    launcher = SimpleNamespace(workspace=Path("/nonexistent"))
 
     def __init__(self, state: UiState, texts: list[str]) -> None:
         self._state = state

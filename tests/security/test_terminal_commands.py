@@ -8,6 +8,8 @@ import io
 import json
 import os
 import re
+import socket
+import threading
 import unicodedata
 from collections.abc import Iterator
 from pathlib import Path
@@ -18,6 +20,7 @@ from rich.console import Console
 import codeagent
 from codeagent.extensions.batch.progress import BatchProgress
 from codeagent.extensions.batch.views import picture
+from codeagent.extensions.editor.listeners import LONGEST, announced
 from tests.e2e.product import Done, Product, calls, say
 from tests.effort import part
 from tests.security.terminal_payloads import CONTROL, HIDDEN, PAYLOADS
@@ -198,6 +201,30 @@ def test_a_wrong_argument_acts_nowhere(product: Product) -> None:
         ["nosuch" + EVERYTHING],
     ):
         assert harmless(product.call(*arguments)).code == 2
+
+
+@pytest.mark.soak(tried=len(PAYLOADS), row="terminal payloads")
+def test_what_a_selection_names_and_what_answers_it_act_nowhere(product: Product) -> None:
+    """The answer is that of whoever listens on the socket."""
+    state = product.home / "state/codeagent"
+    (product.workspace / "a.py").write_text("")
+
+    def listen(server: socket.socket) -> None:
+        connection, _ = server.accept()
+        with connection:
+            connection.recv(LONGEST)
+            connection.sendall(EVERYTHING.replace("\n", " ").encode("utf-8", "replace") + b"\n")
+
+    with announced(state, product.workspace) as listener, socket.socket(socket.AF_UNIX) as server:
+        server.bind(listener.socket)
+        server.listen()
+        thread = threading.Thread(target=listen, args=(server,))
+        thread.start()
+        answered = harmless(product.call("send-selection", "a.py:1-2"))
+        thread.join()
+    assert answered.code == 2 and "\\x1b]52;c;b3duZWQ=" in answered.err, "the control: it is shown"
+    unknown = harmless(product.call("send-selection", ONE_OF_EACH))
+    assert unknown.code == 2 and "\\x1b]52;c;b3duZWQ=" in unknown.err
 
 
 @pytest.mark.soak(tried=len(PAYLOADS), row="terminal payloads")

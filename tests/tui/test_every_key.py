@@ -20,6 +20,8 @@ import codeagent
 from codeagent.core.acts import Queued
 from codeagent.core.display import DiffBlock
 from codeagent.core.errors import CodeagentError
+from codeagent.extensions.review.findings import ReviewFinding
+from codeagent.extensions.review.page import FindingsScreen
 from codeagent.tui import keymap
 from codeagent.tui.app import CodeagentApp
 from codeagent.tui.launcher import LaunchOptions, Missing
@@ -42,6 +44,12 @@ from tests.tui.scripts import Recording, running_tests
 from tests.tui.test_permissions_screen import RULES, decided
 
 SYMBOLS = {**keymap._SYMBOLS, "space": " "}
+FINDINGS = tuple(
+    ReviewFinding(
+        path=f"src/{name}.py", line=3, severity="high", what=f"{name} is lost", why="Why. " * 400
+    )
+    for name in ("a", "b")
+)
 DIFF = DiffBlock(
     path="a.py",
     before="\n".join(map(str, range(60))),
@@ -341,7 +349,7 @@ WALKS: dict[str, Walk] = {
     "transcript": (
         conversation,
         words(
-            "~tab p n left_square_bracket ~left_square_bracket right_square_bracket ~n enter o ~escape y c escape"
+            "~tab p n left_square_bracket ~left_square_bracket right_square_bracket ~n enter o ~escape y c e escape"
         ),
     ),
     "picker": (
@@ -393,7 +401,7 @@ WALKS: dict[str, Walk] = {
         [
             show(lambda: HunkReview(DIFF)),
             *words(
-                "j k space a r a R A t ~t f down up pagedown b pagedown pageup end home G g c ctrl+c e ~escape ctrl+g"
+                "j k space a r a R A t ~t f down up pagedown b pagedown pageup end home G g c ctrl+c e ~escape d ctrl+g"
             ),
             "enter",
             "~escape",
@@ -404,6 +412,13 @@ WALKS: dict[str, Walk] = {
             command("diff"),
             until_page,
             *words("right_square_bracket left_square_bracket x y X y"),
+        ],
+    ),
+    "findings": (
+        Recording,
+        [
+            show(lambda: FindingsScreen(FINDINGS, Path("/home/ada/acme-api"))),
+            *words("down up j k pagedown pageup enter c escape"),
         ],
     ),
     "lines": (

@@ -12,6 +12,7 @@ READING = (
     Action("transcript.previous_prompt", "prompt before", "left_square_bracket", "step_prompt(-1)"),
     Action("transcript.open", "open or fold", "enter"),
     Action("transcript.output", "the whole output of the call", "o"),
+    Action("transcript.editor", "open a FILE:LINE of it in your editor", "e"),
     Action("transcript.copy", "copy the block", "y,c"),
     Action("transcript.leave", "back to writing", "escape"),
     Action("picker.choose", "take the marked row", "enter", priority=True),
@@ -70,6 +71,12 @@ READING = (
     Action("hunks.reject_all", "leave all hunks out", "R", on="HunkReview"),
     Action("hunks.edit", "write its new lines yourself", "e", on="HunkReview"),
     Action("hunks.editor", "the same in $EDITOR", "ctrl+g", on="HunkReview"),
+    Action(
+        "hunks.difference",
+        "write the file in your editor's view of differences",
+        "d",
+        on="HunkReview",
+    ),
     Action(
         "hunks.next_file", "/diff: next file", "right_square_bracket", "file(1)", on="ChangesScreen"
     ),

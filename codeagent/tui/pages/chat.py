@@ -110,7 +110,8 @@ class ChatScreen(ChatKeys):
         """Close the conversation, even while it is being opened; typed text is kept as the
         draft."""
         self._draft.close()
-        self.workers.cancel_group(self, "connect")
+        for group in ("connect", "beside"):
+            self.workers.cancel_group(self, group)
         if self._opened is not None:
             await self._opened.close()
 
@@ -140,7 +141,9 @@ class ChatScreen(ChatKeys):
                 await self.run_action("app.quit")
                 return
             self.launch_options = options
+            self.view.use_workspace(client.launcher.workspace)
             self._use_table(await self.conversation.meet_extensions(client))
+            self.run_worker(self.conversation.run_beside(self), group="beside")
             self.conversation.greet(options, self.folders.workspace, key)
         except Exception as error:
             client, refused = None, str(error) or repr(error)

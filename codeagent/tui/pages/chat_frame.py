@@ -1,7 +1,7 @@
 """The parts of the chat screen: header, composer and status line at once, the others after the
 first frame."""
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING, Any
 
 from textual import events, on
@@ -10,6 +10,7 @@ from textual.containers import Vertical
 from textual.screen import Screen
 
 from codeagent.core.errors import CodeagentError
+from codeagent.disk.opens import file_inside
 from codeagent.tui.actions import Action
 from codeagent.tui.clipboard import copy
 from codeagent.tui.commands import COMMANDS
@@ -19,6 +20,7 @@ from codeagent.tui.launcher import AppFolders, LaunchOptions
 from codeagent.tui.pages.escape import Escape
 from codeagent.tui.parts.composer import Composer
 from codeagent.tui.parts.composer_area import ComposerArea
+from codeagent.tui.parts.external_editor import open_place
 from codeagent.tui.parts.status import Header, StatusLine
 from codeagent.tui.prompt_history import PromptHistory
 from codeagent.tui.state import UiState
@@ -87,6 +89,7 @@ class ChatFrame(Screen[None]):
             self._conversation = ConversationParts(
                 self.state, self._draft, self.clock, lambda: self.composer.last_typed
             )
+            self._conversation.view.use_workspace(self.folders.workspace)
             self._place()
         return self._conversation
 
@@ -141,6 +144,7 @@ class ChatFrame(Screen[None]):
     def _prefer(self, settings: "Settings") -> None:
         """Do what the settings say about the screen; a theme of the command line wins."""
         self.card.rings = settings.bell
+        self.app.editor = settings.editor  # type: ignore[attr-defined]  # read by external_editor
         theme = settings.theme
         if theme is None or self.launch_options.theme is not None or theme == self.themes.name:
             return
@@ -162,7 +166,38 @@ class ChatFrame(Screen[None]):
         self.copy_text(message.text)
 
     def on_transcript_view_link_clicked(self, message: "TranscriptView.LinkClicked") -> None:
-        self.copy_text(message.url)
+        from codeagent.tui.transcript.places import places_in  # imported with the view
+
+        url = message.url
+        if (place := next(places_in(url, self.view.workspace), None)) is not None:
+            self.run_worker(self._open_place(place.path, place.line))
+        elif self.view.workspace is not None and file_inside(self.view.workspace, url) is not None:
+            self.run_worker(self._open_place(url, 1))
+        else:
+            self.copy_text(url)
+
+    def on_transcript_view_places_wanted(self, message: "TranscriptView.PlacesWanted") -> None:
+        self.run_worker(self._choose_place(message.places))
+
+    async def _choose_place(self, places: Sequence[str]) -> None:
+        from codeagent.tui.pages.picker import Picker  # not needed until then
+        from codeagent.tui.parts.marked_list import PickerRow
+
+        chosen: str | None = next(iter(places), None)
+        if len(places) > 1:
+            rows = [PickerRow(place, place) for place in places]
+            chosen = await self.app.push_screen_wait(Picker("Open in your editor", rows))
+        elif chosen is None:
+            self.tell("no FILE:LINE of this workspace here")
+        if chosen is not None:
+            path, _, line = chosen.rpartition(":")
+            await self._open_place(path, int(line))
+
+    async def _open_place(self, path: str, line: int) -> None:
+        try:
+            await open_place(self.app, self.view.workspace or self.folders.workspace, path, line)
+        except CodeagentError as error:
+            self.tell(str(error))
 
     def on_transcript_view_stop_agent(self, message: "TranscriptView.StopAgent") -> None:
         self.outbox.stop_call(message.call_id)

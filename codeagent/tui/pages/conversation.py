@@ -57,6 +57,8 @@ class ConversationParts:
         self.queue = QueueView(state.queue)
         self._todo = TodoView(state.status)
         self._table = OWN
+        self._beside: tuple[Reference, ...] = ()
+        """What extensions run beside the conversation."""
         self._offers: tuple[Reference, ...] = ()
         """What extensions offer besides their commands."""
         self._offered: dict[Reference, tuple[Action, ...]] = {}
@@ -115,10 +117,17 @@ class ConversationParts:
         ConfigError."""
         extensions = await client.extensions()
         self._table = table_with(extensions.on, extensions.off)
+        self._beside = tuple(each.screen.beside for each in extensions.on if each.screen.beside)
         self._offers = tuple(
             extension.screen.offers for extension in extensions.on if extension.screen.offers
         )
         return self._table
+
+    async def run_beside(self, chat: object) -> None:
+        """Run what extensions have beside the conversation of this screen, once it has started."""
+        with suppress(CodeagentError):
+            await (await self.outbox.ready()).start_up()
+            await asyncio.gather(*(resolved(reference)(chat) for reference in self._beside))
 
     async def offer_more(self, composer: Composer) -> None:
         """Offer what extensions have for this workspace along with the commands."""

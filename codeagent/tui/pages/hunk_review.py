@@ -15,8 +15,9 @@ from textual.widgets import TextArea
 from codeagent.core.dataclass import dataclass
 from codeagent.core.display import DiffBlock, HunkAnswer
 from codeagent.tui.bindings import bindings
+from codeagent.tui.clipboard import copy
 from codeagent.tui.pages.diff_page import DiffPage
-from codeagent.tui.parts.external_editor import EditorFailed, edit_in_editor
+from codeagent.tui.parts.external_editor import EditorFailed, edit_difference, edit_in_editor
 from codeagent.tui.parts.guard import TOO_SOON
 from codeagent.tui.parts.hunk_pane import HunkRows, HunkSheet, Word, hunk_rows
 from codeagent.tui.parts.prompt_text import harmless
@@ -250,6 +251,33 @@ class HunkReview(DiffPage[tuple[HunkAnswer, ...] | None]):
             self.say(TOO_SOON)
         else:
             self.dismiss(self.sheet.answers)
+
+    def action_difference(self) -> None:
+        """Edit the whole file beside the old one, in the user's own view of differences."""
+        if self.count:
+            self._edit_difference()
+
+    @work(exclusive=True, group="editor")
+    async def _edit_difference(self) -> None:
+        diff, present = self.sheet.diff, self.sheet.result
+        try:
+            self.say("waiting for your editor: what you save there is shown here")
+            name = PurePath(diff.path).name
+            saved = await edit_difference(self.app, name, (diff.before, present))
+        except EditorFailed as error:
+            self.say(str(error))
+            return
+        finally:
+            self.guard.close()
+        if saved == present:
+            self.say("nothing was changed in your editor")
+        elif self.sheet.take(saved):
+            self.pane.seen.clear()
+            self.pane.replace_hunks(self.rows())
+            self._redraw()
+        else:
+            said = copy(self.app, saved)
+            self.say(f"not taken: you also changed lines outside these hunks; your text: {said}")
 
     @on(HunkText.Ended)
     def _text_ended(self, event: HunkText.Ended) -> None:

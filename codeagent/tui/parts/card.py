@@ -289,7 +289,7 @@ class Card(ShownCard):
     def _write(self, write: Writing) -> None:
         """Let the user write: in the line if it can show all of the text, else in their editor."""
         begun = self._waiting.begun(write)
-        if write.suffix and not (write.purpose == "command" and fits_line(begun)):
+        if write.suffix and not (write.purpose in ("command", "message") and fits_line(begun)):
             self.run_worker(self.write_outside(write), group="edit", exclusive=True)
             return
         self.open_line(write, begun)

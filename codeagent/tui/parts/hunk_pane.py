@@ -194,6 +194,32 @@ class HunkSheet:
         self._rejected[at] = own == hunk.old
         self._own[at] = None if own in (hunk.new, hunk.old) else own
 
+    def take(self, text: str) -> bool:
+        """Answer so that `text` results; False if it changes lines outside the hunks, and then
+        nothing is answered."""
+        if not self.diff.after.endswith("\n"):
+            text = text.removesuffix("\n")  # many editors add one
+        before, lines = self.diff.before.split("\n"), text.split("\n")
+        starts = [hunk.start for hunk in self.hunks]
+        ends = [hunk.start + len(hunk.old) for hunk in self.hunks]
+        own: list[tuple[str, ...]] = []
+        at = 0
+        for start, end in zip([0, *ends], [*starts, len(before)], strict=True):
+            kept = before[start:end]
+            last = len(lines) - len(kept)
+            first = max(at, last) if len(own) == len(self.hunks) else at
+            fits = (each for each in range(first, last + 1) if _is_at(lines, each, kept))
+            place = next(fits, None)
+            if place is None or (not own and place > 0):
+                return False
+            own.append(tuple(lines[at:place]))
+            at = place + len(kept)
+        for number, (hunk, new) in enumerate(zip(self.hunks, own[1:], strict=True)):
+            self._drafts[number] = None
+            self._rejected[number] = new == hunk.old
+            self._own[number] = None if new in (hunk.new, hunk.old) else new
+        return True
+
     def counts(self) -> dict[Word, int]:
         found: dict[Word, int] = {"accept": 0, "reject": 0, "edited": 0}
         for at in range(len(self.hunks)):
@@ -214,6 +240,11 @@ class HunkSheet:
     def _closes_file(self, at: int) -> bool:
         """Whether its last new line is the empty one after the file's last newline."""
         return self._is_last(at) and self.hunks[at].new[-1:] == ("",)
+
+
+def _is_at(lines: Sequence[str], at: int, sought: Sequence[str]) -> bool:
+    """Whether these lines are there; most places are ruled out by their first one."""
+    return not sought or (lines[at] == sought[0] and lines[at : at + len(sought)] == sought)
 
 
 class HunkPane(LinePane):

@@ -3,6 +3,7 @@
 import re
 from collections.abc import Callable
 from dataclasses import replace
+from pathlib import Path
 
 from rich.segment import Segment
 from textual.events import Click, MouseDown
@@ -17,6 +18,7 @@ from codeagent.tui.rendering.lines import Line, restyled, selected
 from codeagent.tui.transcript.blocks import Detail
 from codeagent.tui.transcript.document import BlockSplice
 from codeagent.tui.transcript.layout import BlockRow
+from codeagent.tui.transcript.places import places_in, with_places
 from codeagent.tui.transcript.render import printed, toggled
 from codeagent.tui.transcript.search import FoundMatches, wording
 from codeagent.tui.transcript.selection import (
@@ -65,6 +67,12 @@ class TranscriptView(SheetView, can_focus=True):
         url: str
 
     @dataclass
+    class PlacesWanted(Message):
+        """One of these places, each `FILE:LINE`, is to be opened in the user's editor."""
+
+        places: tuple[str, ...]
+
+    @dataclass
     class StopAgent(Message):
         """The child agent of the call that the keys act on is to be stopped."""
 
@@ -76,6 +84,8 @@ class TranscriptView(SheetView, can_focus=True):
     found: Callable[[int, int], None] = staticmethod(lambda place, matches: None)
     """Called with the number of the current match, from 1, and of all matches when either
     changes."""
+    workspace: Path | None = None
+    """Where the files are whose places are links; None: there are none."""
     _cursor: CursorStop | None = None
     _pressed: tuple[int, int] | None = None
     _finding: FoundMatches | None = None
@@ -148,6 +158,16 @@ class TranscriptView(SheetView, can_focus=True):
         style, marked = self.sheet.palette.marks.selection, self._marked(line, place)
         return selected(marked, self.text_selection, place.encoded, style).strip
 
+    def use_workspace(self, workspace: Path) -> None:
+        """Make links of the places in the files of this workspace."""
+        if workspace != self.workspace:
+            self.workspace = workspace
+            self.sheet.paint_again()
+            self.refresh()
+
+    def linked(self, line: Line) -> Line:
+        return with_places(line, self.workspace, self.sheet.palette.prose.link)
+
     def on_mouse_down(self, event: MouseDown) -> None:
         self._pressed = (event.x, event.y)
 
@@ -200,6 +220,14 @@ class TranscriptView(SheetView, can_focus=True):
         call_id = None if stop is None else call_of(self.sheet, stop)
         if call_id is not None:
             self.post_message(self.OpenOutput(call_id))
+
+    def action_editor(self) -> None:
+        """Open a place that the block or call names in the user's editor."""
+        if (stop := self._stop()) is not None:
+            first, last = rows_of(self.sheet, stop)
+            lines = self.sheet.drawn(stop.index).lines[first : last + 1]
+            found = (place for line in lines for place in places_in(line.text, self.workspace))
+            self.post_message(self.PlacesWanted(tuple(dict.fromkeys(map(str, found)))))
 
     def action_copy(self) -> None:
         stop = self._stop()
