@@ -69,9 +69,16 @@ class _Parser(argparse.ArgumentParser):
 
 
 class _ScreenParser(_Parser):
-    """Lists the commands in its help."""
+    """Lists the commands in its help. The options of extensions are added only when one may be
+    given, as that reads the manifests."""
+
+    def add_options_of_extensions(self) -> None:
+        from codeagent.commands.chat import add_options, every_extension  # only for an option
+
+        add_options(self, every_extension())
 
     def format_help(self) -> str:
+        self.add_options_of_extensions()
         listed = "\n".join(f"    {each.name:<12}{each.about}" for each in commands())
         self.epilog = f"commands:\n{listed}\n\ncodeagent COMMAND --help says more about each."
         return super().format_help()
@@ -134,7 +141,11 @@ def _dispatch(arguments: list[str]) -> int:
                 return _run(load(command.name), build_parser(command.name).parse_args(rest))
             _refuse_unless_folder(build_screen_parser(), arguments[0])
         parser = build_screen_parser()
-        return _run(load(_SCREEN), parser.parse_args(arguments))
+        args, unknown = parser.parse_known_args(arguments)
+        if unknown:
+            parser.add_options_of_extensions()
+            args = parser.parse_args(arguments)
+        return _run(load(_SCREEN), args)
     except SystemExit as end:
         return end.code if isinstance(end.code, int) else USAGE_ERROR
     except KeyboardInterrupt:
@@ -203,7 +214,7 @@ def build_parser(name: str) -> argparse.ArgumentParser:
     return parser
 
 
-def build_screen_parser() -> argparse.ArgumentParser:
+def build_screen_parser() -> _ScreenParser:
     """Make the parser for a command line without a command, which opens the screen; its help lists
     the commands."""
     parser = _ScreenParser(

@@ -5,8 +5,10 @@ import argparse
 import gc
 import os
 import sys
+from contextlib import ExitStack
+from functools import partial
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 from codeagent.commands.arguments import add_flag, add_model_arguments, add_sandbox
 from codeagent.core.errors import ConfigError, SessionError
@@ -15,7 +17,7 @@ if TYPE_CHECKING:
     from collections.abc import Sequence
 
     from codeagent.commands.ports import App
-    from codeagent.core.extension import Extension, Reference
+    from codeagent.core.extension import Extension, Reference, ScreenOption
     from codeagent.tui.session_client import SessionClient
     from codeagent.tui.state import UiState
     from codeagent.tui.transcript.document import Document
@@ -47,9 +49,40 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     )
 
 
+def add_options(parser: argparse.ArgumentParser, extensions: "Sequence[Extension]") -> None:
+    """Add the options of extensions, whose values are collected in `args.beyond`."""
+    for option in (option for each in extensions for option in each.screen.options):
+        parser.add_argument(
+            f"--{option.name}",
+            dest="beyond",
+            metavar=option.metavar,
+            action="append",
+            type=partial(_Given, option),
+            nargs="?" if option.value_optional else None,
+            const=_Given(option, ""),
+            help=option.about,
+        )
+
+
+class _Given(NamedTuple):
+    """An option of an extension, and its value."""
+
+    option: "ScreenOption"
+    value: str
+
+
 def main(args: argparse.Namespace, app: "App") -> int:
-    """Show the screen, and return the exit code once it is closed. Raises ConfigError."""
-    workspace = _folder(args.path or ".")
+    """Show the screen, and return the exit code once it is closed. Raises CodeagentError."""
+    workspace: Path | None = _folder(args.path or ".")
+    with ExitStack() as stack:
+        for option, value in getattr(args, "beyond", None) or ():
+            from codeagent.core.extension import resolved  # few command lines have one
+
+            workspace = workspace and stack.enter_context(resolved(option.work)(workspace, value))
+        return 0 if workspace is None else _show(workspace, args, app)
+
+
+def _show(workspace: Path, args: argparse.Namespace, app: "App") -> int:
     require_terminal("`codeagent run PROMPT` works without a screen")
     own = ("model", "api_base", "thinking", "mode", "theme", "resume", "step")
     others = ("fallback_model", "wire", "tools", "toolset", "safe", "sandbox", "network")
@@ -103,7 +136,7 @@ def open_screen(workspace: Path, app: "App", **options: Any) -> int:
 def _recorded_end(workspace: Path, session: str) -> "Document | None":
     """Read the last messages of a session, which is fast; None if it cannot be resumed, and `open`
     will say why."""
-    from codeagent.config.local_environment import state_dir
+    from codeagent.config.local_environment import folders_of, state_dir
     from codeagent.core.redact import Redactor
     from codeagent.session.store import SessionStore
     from codeagent.tui.launcher import LAST
@@ -111,7 +144,7 @@ def _recorded_end(workspace: Path, session: str) -> "Document | None":
 
     store = SessionStore(state_dir(), Redactor(os.environ))
     try:
-        found = store.last(str(workspace.resolve())) if session == LAST else store.find(session)
+        found = store.last(*folders_of(workspace)) if session == LAST else store.find(session)
         store.check_free(found)
         end = replayed_end(store.read_end(found), _cards)
     except SessionError:
