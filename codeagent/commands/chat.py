@@ -42,6 +42,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         const="last",
         help="continue the last session here",
     )
+    add("--prompt", metavar="TEXT", default="", help="send this at the start")
     add_flag(parser, "--step", "pause before every batch of calls; /step ends that")
     add("--theme", metavar="NAME", help="theme of the screen; /theme lists them")
     add_sandbox(
@@ -59,7 +60,7 @@ def add_options(parser: argparse.ArgumentParser, extensions: "Sequence[Extension
             action="append",
             type=partial(_Given, option),
             nargs="?" if option.value_optional else None,
-            const=_Given(option, ""),
+            const=_Given(option, "") if option.value_optional else None,
             help=option.about,
         )
 
@@ -84,11 +85,12 @@ def main(args: argparse.Namespace, app: "App") -> int:
 
 def _show(workspace: Path, args: argparse.Namespace, app: "App") -> int:
     require_terminal("`codeagent run PROMPT` works without a screen")
-    own = ("model", "api_base", "thinking", "mode", "theme", "resume", "step")
+    own = ("model", "api_base", "thinking", "mode", "theme", "resume", "step", "prompt")
     others = ("fallback_model", "wire", "tools", "toolset", "safe", "sandbox", "network")
     options = {name: getattr(args, name) for name in own}
     flags = {name: given for name in others if (given := getattr(args, name)) not in (None, False)}
-    return open_screen(workspace, app, named=args.path is not None, flags=flags, **options)
+    sends, named = bool(args.prompt), args.path is not None
+    return open_screen(workspace, app, named=named, flags=flags, sends=sends, **options)
 
 
 def _folder(path: str) -> Path:

@@ -5,11 +5,13 @@ import argparse
 import json
 import os
 import time
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Coroutine, Iterable, Iterator, Mapping, Sequence
 from dataclasses import asdict
+from importlib import import_module
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
+from codeagent.commands.actions import run_added
 from codeagent.commands.arguments import (
     add_cwd,
     add_flag,
@@ -18,6 +20,7 @@ from codeagent.commands.arguments import (
     say,
     workspace_of,
 )
+from codeagent.config.extensions import actions_of
 from codeagent.core.approval_events import ApprovalResolved, EffectsFound
 from codeagent.core.audit import CallRecord, LedgerRow, audit, decided_by, decisions
 from codeagent.core.errors import ConfigError, SessionError
@@ -44,6 +47,8 @@ from codeagent.session.upkeep import PruneRule, clear_leftovers, fork, prunable,
 if TYPE_CHECKING:
     from codeagent.commands.ports import App
 
+_ACTIONS = ("list", "show", "check", "export", "search", "rename", "fork", "prune")
+"""Those of the kernel; extensions have others."""
 _INDENT = " " * 4
 _PATIENCE = 20.0
 """Seconds after which a search ends."""
@@ -53,6 +58,13 @@ _LONGEST = 400
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     actions = parser.add_subparsers(dest="action", metavar="ACTION", required=True)
+    _add_own(actions)
+    for _, action in actions_of("sessions", _ACTIONS):
+        module = import_module(action.module)
+        module.add_arguments(actions.add_parser(action.name, help=action.about))
+
+
+def _add_own(actions: "argparse._SubParsersAction[argparse.ArgumentParser]") -> None:
     listing = actions.add_parser("list", help="the sessions of this folder, latest first")
     add_flag(listing, "--json", "as one JSON list")
     add_flag(listing, "--all", "the sessions of every folder")
@@ -147,7 +159,9 @@ def add_session_argument(
         which.add_argument(f"--{name}", action="store_true", help=about)
 
 
-def main(args: argparse.Namespace, app: "App") -> int:
+def main(args: argparse.Namespace, app: "App") -> int | Coroutine[Any, Any, int]:
+    if args.action not in _ACTIONS:
+        return run_added(args, app, "sessions", _ACTIONS)
     store = open_store()
     match args.action:
         case "list":
