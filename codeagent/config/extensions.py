@@ -45,9 +45,9 @@ BUILT_IN = (
     "images",
     "toolsets",
     "recipes",
-    "batch",
     "board",
     "worktrees",
+    "batch",
 )
 """In the order in which they are asked. Each is the module `codeagent.extensions.NAME`, which has
 its manifest, `EXTENSION`."""

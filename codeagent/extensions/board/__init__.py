@@ -64,7 +64,7 @@ EXTENSION = Extension(
                     PageKey(name="down", about="the next session", keys=("down", "j")),
                     PageKey(name="up", about="the session before", keys=("up", "k")),
                     PageKey(name="stop", about="end its process; asks once", keys=("x",)),
-                    PageKey(name="yes", about="yes, end it", keys=("y",), approves=True),
+                    PageKey(name="yes", about="yes, end it", keys=("y",)),
                 ),
             ),
         ),

@@ -3,9 +3,11 @@
 import os
 import signal
 import socket
+import subprocess
 import sys
 import termios
 import tty
+from collections.abc import Sequence
 from contextlib import ExitStack, suppress
 from pathlib import Path
 
@@ -54,6 +56,14 @@ def attach(path: Path) -> None:
             os.write(terminal, RESET)
     if said == BUSY:
         raise ConfigError("another terminal shows this session: /detach there, or close it")
+
+
+def start_held(arguments: Sequence[str]) -> tuple[bool, str]:
+    """Run codeagent with arguments that detach it, in a process of its own, as this one has
+    threads; return whether that went well, and what it said. Blocks."""
+    words = [sys.executable, "-P", "-m", "codeagent", *arguments]
+    done = subprocess.run(words, capture_output=True, text=True, check=False)
+    return done.returncode == 0, done.stderr
 
 
 def leave() -> None:

@@ -196,7 +196,8 @@ class _Held:
             for fd in fds:
                 os.close(fd)
             return
-        self._client, self._terminal = client, fds[0]
+        self._client = client
+        self._terminal = fds[0]
         self._ready.register(client, selectors.EVENT_READ, self._hear)
         self._ready.register(self._terminal, selectors.EVENT_READ, self._type)
         self._resize()
@@ -226,7 +227,8 @@ class _Held:
             self._ready.unregister(each)
         os.close(self._terminal)
         self._client.close()
-        self._client, self._terminal = None, -1
+        self._client = None
+        self._terminal = -1
 
 
 def _read(fd: int) -> bytes:

@@ -2,25 +2,22 @@
 
 import asyncio
 import os
-import subprocess
-import sys
 from collections.abc import Callable, Iterator
 from dataclasses import replace
 
 from textual import on, work
 from textual.app import ComposeResult
 
-from codeagent.commands.arguments import open_store
 from codeagent.config.extensions import all_extensions
 from codeagent.config.local_environment import config_dir, state_dir
 from codeagent.core.acts import Pause
-from codeagent.core.notices import NoticeLevel
 from codeagent.core.redact import Redactor
 from codeagent.core.sanitize import one_line
 from codeagent.extensions.board import EXTENSION
-from codeagent.extensions.board.attaching import attach, held_session, leave
+from codeagent.extensions.board.attaching import attach, held_session, leave, start_held
 from codeagent.extensions.board.holder import HELD
 from codeagent.extensions.board.sessions import SIGNS, BoardRow, SessionBoard
+from codeagent.session.store import SessionStore
 from codeagent.tui.bindings import bindings
 from codeagent.tui.commands import page_rows, table_with
 from codeagent.tui.guarded import GuardedApp, run_guarded
@@ -109,8 +106,8 @@ class BoardPage(Page[BoardRow | None], inherit_bindings=False):
         if not self.guard.admits("y"):
             self.say(TOO_SOON)
             return
-        asked, self._asked = self._asked, ""
-        self._end(asked)
+        self._end(self._asked)
+        self._asked = ""
 
     @work(group="stop")
     async def _end(self, session_id: str) -> None:
@@ -205,7 +202,7 @@ def show_board(look: Look, stop: Callable[[str], str], theme: str | None) -> tup
 
 async def board(chat: ChatScreen, argument: str) -> None:
     """Handle `/board`."""
-    store = open_store()
+    store = SessionStore(chat.folders.state, Redactor(os.environ))
     sessions = SessionBoard(store)
     row = await chat.app.push_screen_wait(BoardPage(sessions.rows, sessions.stop))
     if row is None or row.id == chat.state.status.now.conversation.session:
@@ -235,9 +232,8 @@ async def detach(chat: ChatScreen, argument: str) -> None:
         await _paused(chat)
     words = _words(chat.launch_options, client.agent.session_id, prompt)
     await chat.end()
-    done = await asyncio.to_thread(subprocess.run, words, capture_output=True, text=True)
-    level: NoticeLevel = "info" if done.returncode == 0 else "error"
-    chat.state.document.remark(one_line(done.stderr, 300), level)
+    started, said = await asyncio.to_thread(start_held, words)
+    chat.state.document.remark(one_line(said, 300), "info" if started else "error")
     await chat.run_action("app.quit")
 
 
@@ -258,8 +254,8 @@ async def _paused(chat: ChatScreen) -> None:
 
 
 def _words(options: LaunchOptions, session_id: str, prompt: str) -> list[str]:
-    """Return the command that continues a session without a terminal, with the same options."""
-    words = [sys.executable, "-P", "-m", "codeagent", "--resume", session_id, "--detach", prompt]
+    """Return the arguments that continue a session without a terminal, with the same options."""
+    words = ["--resume", session_id, "--detach", prompt]
     given = {"model": options.model, "api_base": options.api_base, "mode": options.mode}
     for name, value in {**given, **options.flags}.items():
         flag = f"--{name.replace('_', '-')}"

@@ -1,6 +1,7 @@
 """`/merge`: the files of a worktree that can be taken back, and the review of each."""
 
 from collections.abc import Sequence
+from pathlib import Path
 
 from codeagent.core.errors import WorkspaceError
 from codeagent.core.sanitize import one_line
@@ -22,8 +23,7 @@ async def merge(chat: ChatScreen, argument: str) -> None:
     taken: list[str] = []
     async with merge_of(client.launcher.workspace) as merge:
         while offers := await merge.offers():
-            title = f"Merge into {one_line(str(merge.origin), 60)}"
-            key = await chat.app.push_screen_wait(Picker(title, _rows(offers)))
+            key = await chat.app.push_screen_wait(merge_picker(merge.origin, offers))
             if key is None:
                 break
             chosen = [offer for offer in offers if key in (offer.path, _EVERY)]
@@ -39,6 +39,11 @@ async def merge(chat: ChatScreen, argument: str) -> None:
     chat.tell(
         f"merged: {one_line(', '.join(dict.fromkeys(taken)), 100)}; {left}" if taken else left
     )
+
+
+def merge_picker(origin: Path, offers: Sequence[MergeOffer]) -> Picker:
+    """Return the panel that lists the files which can be taken into a folder."""
+    return Picker(f"Merge into {one_line(str(origin), 60)}", _rows(offers))
 
 
 def _rows(offers: Sequence[MergeOffer]) -> list[PickerRow]:
