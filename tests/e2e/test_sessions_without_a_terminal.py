@@ -13,7 +13,7 @@ import pytest
 
 from tests.e2e.product import Product, calls, say
 from tests.e2e.screens import READY, ask, open_screen
-from tests.pty_screen import PtyScreen
+from tests.pty_screen import PtyScreen, state_of
 
 WRITES = (calls(("write", {"path": "new.txt", "content": "new\n"})), say("all written"))
 
@@ -91,6 +91,23 @@ def test_a_question_waits_without_a_terminal_and_is_answered_by_who_attaches(
         assert held(product) == []
 
 
+def test_ctrl_z_and_a_signal_give_the_terminal_back_while_the_session_works_on(
+    product: Product,
+) -> None:
+    with detached(product, product.script(*WRITES)) as pid:
+        for leave in (
+            lambda screen: screen.send("ctrl+z"),
+            lambda screen: screen.signal(signal.SIGTERM),
+        ):
+            with program(product, "attach") as screen:
+                screen.wait_for("Tab to answer")
+                leave(screen)
+                screen.exit_code()
+                assert screen.modes_left_on() == []
+        assert held(product) == [pid] and state_of(pid) in "SR"
+        assert (product.home / f"state/codeagent/held/{pid}").stat().st_mode & 0o777 == 0o600
+
+
 @pytest.mark.parametrize("killed", ["screen", "holder"])
 def test_a_session_whose_process_was_killed_is_resumed_as_any(
     product: Product, killed: str
@@ -134,6 +151,12 @@ def test_the_board_shows_who_waits_opens_it_and_ends_it(product: Product) -> Non
             assert screen.exit_code() == 0
         other = product.script(say("another one"))
         with open_screen(product, "--model", other, size=(60, 20)) as screen:
+            ask(screen, "/board")
+            screen.wait_for("1 waiting for you")
+            screen.send("enter")
+            screen.wait_for("Tab to answer")
+            ask(screen, "/detach")
+            screen.wait_for(READY)
             ask(screen, "/board")
             screen.wait_for("1 waiting for you")
             screen.send("x")

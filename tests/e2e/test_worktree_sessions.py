@@ -73,7 +73,7 @@ def test_a_session_works_in_its_worktree_and_its_hunks_are_merged_back(product: 
     (row,) = json.loads(listed.out)
     assert (row["name"], row["origin"], row["unmerged"]) == ("fix", str(root), 2)
     kept = product.call("worktrees", "remove", "fix")
-    assert kept.code == 1 and "2 files were not merged" in kept.err
+    assert kept.code == 1 and "not merged: 2 files" in kept.err
     assert Path(row["folder"]).is_dir()
     removed = product.call("worktrees", "remove", "fix", "--discard")
     assert (removed.code, removed.out) == (0, "removed fix\n")

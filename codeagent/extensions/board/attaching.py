@@ -44,16 +44,18 @@ def attach(path: Path) -> None:
     before = termios.tcgetattr(terminal)
     with ExitStack() as stack:
         stack.callback(connection.close)
-        handler = signal.signal(signal.SIGWINCH, lambda *_: connection.send(RESIZED))
-        stack.callback(signal.signal, signal.SIGWINCH, handler)
+        for number, handler in (
+            (signal.SIGWINCH, lambda *_: connection.send(RESIZED)),
+            (signal.SIGTERM, lambda *_: sys.exit(128 + signal.SIGTERM)),
+        ):
+            stack.callback(signal.signal, number, signal.signal(number, handler))
         stack.callback(termios.tcsetattr, terminal, termios.TCSADRAIN, before)
+        stack.callback(os.write, terminal, RESET)
         tty.setraw(terminal)
         socket.send_fds(connection, [ATTACH], [terminal])
         said = b""
         with suppress(OSError):
             said = connection.recv(1)
-        if said != BUSY:
-            os.write(terminal, RESET)
     if said == BUSY:
         raise ConfigError("another terminal shows this session: /detach there, or close it")
 

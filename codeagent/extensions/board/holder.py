@@ -116,7 +116,8 @@ def _hold(arguments: Sequence[str], folder: Path, told: int) -> NoReturn:
                 if data:
                     held.serve()
             held.leave()
-            os.waitpid(pid, 0)
+            with suppress(ChildProcessError):
+                os.waitpid(pid, 0)
     finally:
         os._exit(0)
 
@@ -146,11 +147,16 @@ class _Held:
         self._client: socket.socket | None = None
         self._terminal = -1
         self._ready = selectors.DefaultSelector()
+        self._told, told = os.pipe()
+        os.set_blocking(told, False)
+        signal.signal(signal.SIGCHLD, lambda *_: None)
+        signal.set_wakeup_fd(told)
 
     def serve(self) -> None:
         """Pass bytes on until the screen has ended."""
         self._ready.register(self._master, selectors.EVENT_READ, self._show)
         self._ready.register(self._listener, selectors.EVENT_READ, self._accept)
+        self._ready.register(self._told, selectors.EVENT_READ, self._look)
         going_on = True
         while going_on:
             for key, _ in self._ready.select():
@@ -213,6 +219,14 @@ class _Held:
             self._resize()
         else:
             self.leave()
+
+    def _look(self) -> None:
+        """If the screen stopped itself, as Ctrl+Z asks for, let the terminal go and continue it."""
+        os.read(self._told, _PIECE)
+        pid, status = os.waitpid(self._pid, os.WNOHANG | os.WUNTRACED)
+        if pid and os.WIFSTOPPED(status):
+            self.leave()
+            os.kill(self._pid, signal.SIGCONT)
 
     def _resize(self) -> None:
         with suppress(OSError):

@@ -2,6 +2,7 @@
 
 import asyncio
 import os
+import sys
 from collections.abc import Callable, Iterator
 from dataclasses import replace
 
@@ -14,7 +15,7 @@ from codeagent.core.acts import Pause
 from codeagent.core.redact import Redactor
 from codeagent.core.sanitize import one_line
 from codeagent.extensions.board import EXTENSION
-from codeagent.extensions.board.attaching import attach, held_session, leave, start_held
+from codeagent.extensions.board.attaching import held_session, leave, start_held
 from codeagent.extensions.board.holder import HELD
 from codeagent.extensions.board.sessions import SIGNS, BoardRow, SessionBoard
 from codeagent.session.store import SessionStore
@@ -201,7 +202,7 @@ def show_board(look: Look, stop: Callable[[str], str], theme: str | None) -> tup
 
 
 async def board(chat: ChatScreen, argument: str) -> None:
-    """Handle `/board`."""
+    """Handle `/board`. Raises SessionInUse."""
     store = SessionStore(chat.folders.state, Redactor(os.environ))
     sessions = SessionBoard(store)
     row = await chat.app.push_screen_wait(BoardPage(sessions.rows, sessions.stop))
@@ -209,10 +210,18 @@ async def board(chat: ChatScreen, argument: str) -> None:
         return
     held = await asyncio.to_thread(held_session, store, row.id)
     if held is None:
-        await change_to(chat, row.id)  # says so if another process has it
+        await asyncio.to_thread(store.check_free, row.id)
+        if (client := chat.outbox.client) is not None and client.running:
+            chat.tell(f"this session is working: codeagent --resume {row.id} opens the other")
+            return
+        await change_to(chat, row.id)
         return
     with chat.app.suspend():
-        attach(held)
+        words = ("-P", "-m", "codeagent", "attach", row.id)
+        process = await asyncio.create_subprocess_exec(sys.executable, *words)
+        code = await process.wait()
+    if code:
+        chat.tell(f"it could not be shown here; codeagent attach {row.id} says why")
 
 
 async def detach(chat: ChatScreen, argument: str) -> None:

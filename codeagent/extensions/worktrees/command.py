@@ -3,7 +3,7 @@
 import argparse
 import asyncio
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from codeagent.commands.arguments import (
     add_cwd,
@@ -51,7 +51,7 @@ async def main(args: argparse.Namespace, app: "App") -> int:
 
 
 async def _list(roots: list[Path], *, as_json: bool) -> int:
-    rows = []
+    rows: list[dict[str, Any]] = []
     for root in roots:
         left = await _unmerged(root)
         known = {"name": worktree_name(root.parent), "origin": str(origin_of(root))}
@@ -64,9 +64,16 @@ async def _list(roots: list[Path], *, as_json: bool) -> int:
         return 0
     print(f"{'WORKTREE':<20}  {'NOT MERGED':<12}  OF")
     for row in rows:
-        files = "unknown" if row["unmerged"] is None else f"{row['unmerged']} files"
-        print(f"{row['name']:<20}  {files:<12}  {on_one_line(str(row['origin']))}")
+        print(
+            f"{row['name']:<20}  {_files(row['unmerged']):<12}  {on_one_line(str(row['origin']))}"
+        )
     return 0
+
+
+def _files(number: int | None) -> str:
+    if number is None:
+        return "unknown"
+    return "1 file" if number == 1 else f"{number} files"
 
 
 async def _unmerged(root: Path) -> int | None:
@@ -86,7 +93,7 @@ async def _remove(root: Path, *, discarding: bool) -> int:
         return 1
     left = await _unmerged(root)
     if left != 0 and not discarding:
-        what = "its changes cannot be compared" if left is None else f"{left} files were not merged"
+        what = "its changes cannot be compared" if left is None else f"not merged: {_files(left)}"
         say(f"kept {name}: {what}; --discard removes it with them")
         return 1
     await asyncio.to_thread(discard, root.parent)
