@@ -10,7 +10,7 @@ from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple
 
-from codeagent.commands.arguments import add_flag, add_model_arguments, add_sandbox
+from codeagent.commands.arguments import add_flag, add_model_arguments, add_sandbox, refuse_if_off
 from codeagent.core.errors import ConfigError, SessionError
 
 if TYPE_CHECKING:
@@ -52,33 +52,45 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 def add_options(parser: argparse.ArgumentParser, extensions: "Sequence[Extension]") -> None:
     """Add the options of extensions, whose values are collected in `args.beyond`."""
-    for option in (option for each in extensions for option in each.screen.options):
-        parser.add_argument(
-            f"--{option.name}",
-            dest="beyond",
-            metavar=option.metavar,
-            action="append",
-            type=partial(_Given, option),
-            nargs="?" if option.value_optional else None,
-            const=_Given(option, "") if option.value_optional else None,
-            help=option.about,
-        )
+    for extension in extensions:
+        for option in extension.screen.options:
+            given = partial(_Given, extension.name, option)
+            parser.add_argument(
+                f"--{option.name}",
+                dest="beyond",
+                metavar=option.metavar,
+                action="append",
+                type=given,
+                nargs="?" if option.value_optional else None,
+                const=given("") if option.value_optional else None,
+                help=option.about,
+            )
 
 
 class _Given(NamedTuple):
     """An option of an extension, and its value."""
 
+    extension: str
     option: "ScreenOption"
     value: str
+
+
+def _in_order(given: "Sequence[_Given]") -> "list[_Given]":
+    """Return the options in the order of their extensions, whatever theirs was."""
+    names = [each.name for each in every_extension()] if given else []
+    return sorted(given, key=lambda one: names.index(one.extension))
 
 
 def main(args: argparse.Namespace, app: "App") -> int:
     """Show the screen, and return the exit code once it is closed. Raises CodeagentError."""
     workspace: Path | None = _folder(args.path or ".")
     with ExitStack() as stack:
-        for option, value in getattr(args, "beyond", None) or ():
+        for extension, option, value in _in_order(getattr(args, "beyond", None) or ()):
             from codeagent.core.extension import resolved  # few command lines have one
 
+            if args.safe:
+                raise ConfigError(f"--{option.name}: --safe switches off {extension}")
+            refuse_if_off(extension, f"--{option.name}")
             workspace = workspace and stack.enter_context(resolved(option.work)(workspace, value))
         return 0 if workspace is None else _show(workspace, args, app)
 

@@ -21,7 +21,7 @@ from codeagent.core.checkpoints import Node, Snapshot
 from codeagent.core.dataclass import dataclass
 from codeagent.core.errors import CheckpointError
 from codeagent.disk.locks import open_lock_file, try_lock
-from codeagent.disk.opens import read_regular
+from codeagent.disk.opens import closing_fd, read_regular
 from codeagent.disk.private import make_private_folder
 from codeagent.disk.repository import OutsideGit, repository_of
 from codeagent.workspace.checkpoints import GitCheckpoints
@@ -148,8 +148,12 @@ def kept_worktree(root: Path) -> Worktree:
 
 
 def discard(folder: Path) -> None:
-    """Remove a kept worktree, or what is left of one, by the folder that `origin` is in; blocks."""
-    _remove(folder, folder.with_name(f"{folder.name}.lock"))
+    """Remove a worktree, or what is left of one, unless a process holds it; blocks. `folder` is the
+    one that the copy is in."""
+    lock = folder.with_name(f"{folder.name}.lock")
+    with suppress(OSError), closing_fd(open_lock_file(lock, create=False)) as fd:
+        if try_lock(fd):
+            _remove(folder, lock)
 
 
 async def _completed(work: Callable[[], T]) -> T:
@@ -165,13 +169,7 @@ async def _completed(work: Callable[[], T]) -> T:
 def sweep(place: Path) -> None:
     """Remove the worktrees in a folder whose process is gone; blocks."""
     for lock in place.glob("*.lock"):
-        with suppress(OSError):
-            fd = open_lock_file(lock, create=False)
-            try:
-                if try_lock(fd):
-                    _remove(lock.with_suffix(""), lock)
-            finally:
-                os.close(fd)
+        discard(lock.with_suffix(""))
     with suppress(OSError):
         place.rmdir()
 

@@ -35,11 +35,11 @@ def parent_of(pid: int) -> int:
 
 
 @contextmanager
-def detached(product: Product, model: str) -> Iterator[int]:
+def detached(product: Product, model: str, *options: str) -> Iterator[int]:
     """A session that works on a prompt without a terminal; yields the process of its screen."""
     subprocess.run(["git", "init", "-q", product.workspace], check=True)
     own = ("--model", model, "--sandbox", "off")
-    with program(product, *own, "--detach", "write a file") as screen:
+    with program(product, *own, *options, "--detach", "write a file") as screen:
         assert screen.exit_code() == 0, screen.text()
         assert "codeagent attach shows it" in " ".join(screen.screen())
     (pid,) = held(product)
@@ -191,3 +191,15 @@ def test_a_session_on_screen_moves_to_the_background_at_the_next_boundary(produc
             os.kill(left, signal.SIGKILL)
     (row,) = board(product)
     assert row["in_use"] is False
+
+
+def test_a_worktree_without_a_terminal_is_one_worktree(product: Product) -> None:
+    (product.workspace / "a.txt").write_text("a")
+    with detached(product, product.script(*WRITES), "--worktree"):
+        with program(product, "attach") as screen:
+            screen.wait_for("worktree 1")
+            screen.wait_for("Tab to answer")
+        kept = product.call("worktrees", "remove", "1", "--discard")
+        assert kept.code == 1 and "a session is working in it" in kept.err
+    listed = json.loads(product.call("worktrees", "list", "--json").out)
+    assert [(row["name"], row["unmerged"]) for row in listed] == [("1", 0)]

@@ -79,3 +79,16 @@ def test_a_session_works_in_its_worktree_and_its_hunks_are_merged_back(product: 
     assert (removed.code, removed.out) == (0, "removed fix\n")
     assert not Path(row["folder"]).exists()
     assert git(root, "worktree", "list").count("\n") == 1
+
+
+def test_without_its_extension_the_option_is_refused(product: Product) -> None:
+    config = product.home / "config/codeagent/config.toml"
+    config.parent.mkdir(parents=True)
+    safe = product.call("--safe", "--worktree", "fix")
+    assert safe.code == 2 and "--safe switches off worktrees" in safe.err
+    config.write_text('[extensions]\noff = ["worktrees"]\n')
+    off = product.call("--worktree", "fix")
+    assert off.code == 2 and "the extension worktrees is switched off" in off.err
+    named = product.call("--worktree", "../x")
+    assert named.code == 2
+    assert not (product.home / "state").exists()

@@ -39,14 +39,14 @@ EXTENSION = Extension(
         commands=(
             SlashCommand(
                 name="board",
-                about="all sessions: running, waiting for you, done; opens and stops them",
+                about="what every session is doing",
                 does="codeagent.extensions.board.page:board",
                 group="conversation",
                 after="resume",
             ),
             SlashCommand(
                 name="detach",
-                about="leave this session working without a terminal; codeagent attach returns",
+                about="let this session work on its own",
                 does="codeagent.extensions.board.page:detach",
                 group="conversation",
                 after="board",

@@ -25,7 +25,7 @@ EXTENSION = Extension(
         commands=(
             SlashCommand(
                 name="merge",
-                about="take what changed in this worktree back into your folder, hunk by hunk",
+                about="take changes of this worktree back",
                 does="codeagent.extensions.worktrees.page:merge",
                 group="conversation",
                 while_running=False,

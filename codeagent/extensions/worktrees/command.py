@@ -97,5 +97,8 @@ async def _remove(root: Path, *, discarding: bool) -> int:
         say(f"kept {name}: {what}; --discard removes it with them")
         return 1
     await asyncio.to_thread(discard, root.parent)
+    if await asyncio.to_thread(root.parent.exists):
+        say(f"kept {name}: {root.parent} cannot be removed")
+        return 1
     print(f"removed {name}")
     return 0
