@@ -72,10 +72,11 @@ def hold(arguments: Sequence[str], folder: Path) -> None:
     """Start a screen with these arguments in a process that holds it; return once it can be
     attached to. Raises ConfigError."""
     ready, told = os.pipe()
-    if os.fork() == 0:
+    if (child := os.fork()) == 0:
         os.close(ready)
         _hold(arguments, folder, told)
     os.close(told)
+    os.waitpid(child, 0)  # it has left the rest to its own child
     with os.fdopen(ready, "rb") as answer:
         said = answer.read().decode(errors="replace")
     if said != _READY:
