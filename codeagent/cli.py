@@ -72,7 +72,13 @@ class _ScreenParser(_Parser):
     """Lists the commands in its help. The options of extensions are added only when one may be
     given, as that reads the manifests."""
 
+    _extended = False
+
     def add_options_of_extensions(self) -> None:
+        """Idempotent."""
+        if self._extended:
+            return
+        self._extended = True
         from codeagent.commands.chat import add_options, every_extension  # only for an option
 
         add_options(self, every_extension())

@@ -80,7 +80,8 @@ def hold(arguments: Sequence[str], folder: Path) -> None:
     with os.fdopen(ready, "rb") as answer:
         said = answer.read().decode(errors="replace")
     if said != _READY:
-        raise ConfigError(said.strip().rpartition("\n")[2].strip() or "the session did not start")
+        last = said.strip().rpartition("\n")[2].strip().removeprefix("codeagent: ")
+        raise ConfigError(last or "the session did not start")
 
 
 def _hold(arguments: Sequence[str], folder: Path, told: int) -> NoReturn:
