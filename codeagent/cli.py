@@ -106,10 +106,23 @@ class _Parser(argparse.ArgumentParser):
 
 
 class _ScreenParser(_Parser):
-    """Lists the commands in its help, in front of the options."""
+    """Lists the commands in its help, in front of the options. The options of extensions are added
+    only when one may be given, as that reads the manifests."""
+
+    _extended = False
+
+    def add_options_of_extensions(self) -> None:
+        """Idempotent."""
+        if self._extended:
+            return
+        self._extended = True
+        from codeagent.commands.chat import add_options, every_extension  # only for an option
+
+        add_options(self, every_extension())
 
     def format_help(self) -> str:
         """Argparse puts what it calls actions, which are the commands here, behind the options."""
+        self.add_options_of_extensions()
         whole = super().format_help()
         formatter = self._get_formatter()
         formatter.start_section("commands")
@@ -192,7 +205,11 @@ def _dispatch(arguments: list[str]) -> int:
                 return _run(load(command.name), parsed, command.name)
             _refuse_unless_folder(build_screen_parser(), arguments[0])
         parser = build_screen_parser()
-        return _run(load(_SCREEN), parser.parse_args(arguments))
+        args, unknown = parser.parse_known_args(arguments)
+        if unknown:
+            parser.add_options_of_extensions()
+            args = parser.parse_args(arguments)
+        return _run(load(_SCREEN), args)
     except SystemExit as end:
         return end.code if isinstance(end.code, int) else USAGE_ERROR
     except KeyboardInterrupt:
@@ -281,7 +298,7 @@ def _sentence(about: str) -> str:
     return f"{about[0].upper()}{about[1:]}."
 
 
-def build_screen_parser() -> argparse.ArgumentParser:
+def build_screen_parser() -> _ScreenParser:
     """Make the parser for a command line without a command, which opens the screen; its help lists
     the commands."""
     parser = _ScreenParser(

@@ -223,6 +223,7 @@ def _cell(text: str) -> str:
 def command_line() -> str:
     """Return the page about every command, its arguments and the exit codes."""
     screen = build_screen_parser()
+    screen.add_options_of_extensions()
     parts = [
         "# Command line",
         _NOTE,

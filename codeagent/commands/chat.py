@@ -5,17 +5,25 @@ import argparse
 import gc
 import os
 import sys
+from contextlib import ExitStack
+from functools import partial
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, NamedTuple
 
-from codeagent.commands.arguments import add_flag, add_model_arguments, add_sandbox, completed_by
+from codeagent.commands.arguments import (
+    add_flag,
+    add_model_arguments,
+    add_sandbox,
+    completed_by,
+    refuse_if_off,
+)
 from codeagent.core.errors import ConfigError, SessionError
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
     from codeagent.commands.ports import App
-    from codeagent.core.extension import Extension, Reference
+    from codeagent.core.extension import Extension, Reference, ScreenOption
     from codeagent.tui.session_client import SessionClient
     from codeagent.tui.state import UiState
     from codeagent.tui.transcript.document import Document
@@ -41,6 +49,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         const="last",
         help="continue the last session here",
     )
+    add("--prompt", metavar="TEXT", default="", help="send this at the start")
     add_flag(parser, "--step", "pause before every batch of calls; /step ends that")
     theme = add("--theme", metavar="NAME", help="theme of the screen; /theme lists them")
     completed_by(resume, "sessions")
@@ -50,15 +59,59 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     )
 
 
+def add_options(parser: argparse.ArgumentParser, extensions: "Sequence[Extension]") -> None:
+    """Add the options of extensions, whose values are collected in `args.beyond`."""
+    for extension in extensions:
+        for option in extension.screen.options:
+            given = partial(_Given, extension.name, option)
+            parser.add_argument(
+                f"--{option.name}",
+                dest="beyond",
+                metavar=option.metavar,
+                action="append",
+                type=given,
+                nargs="?" if option.value_optional else None,
+                const=given("") if option.value_optional else None,
+                help=option.about,
+            )
+
+
+class _Given(NamedTuple):
+    """An option of an extension, and its value."""
+
+    extension: str
+    option: "ScreenOption"
+    value: str
+
+
+def _in_order(given: "Sequence[_Given]") -> "list[_Given]":
+    """Return the options in the order of their extensions, whatever theirs was."""
+    names = [each.name for each in every_extension()] if given else []
+    return sorted(given, key=lambda one: names.index(one.extension))
+
+
 def main(args: argparse.Namespace, app: "App") -> int:
-    """Show the screen, and return the exit code once it is closed. Raises ConfigError."""
-    workspace = _folder(args.path or ".")
+    """Show the screen, and return the exit code once it is closed. Raises CodeagentError."""
+    workspace: Path | None = _folder(args.path or ".")
+    with ExitStack() as stack:
+        for extension, option, value in _in_order(getattr(args, "beyond", None) or ()):
+            from codeagent.core.extension import resolved  # few command lines have one
+
+            if args.safe:
+                raise ConfigError(f"--{option.name}: --safe switches off {extension}")
+            refuse_if_off(extension, f"--{option.name}")
+            workspace = workspace and stack.enter_context(resolved(option.work)(workspace, value))
+        return 0 if workspace is None else _show(workspace, args, app)
+
+
+def _show(workspace: Path, args: argparse.Namespace, app: "App") -> int:
     require_terminal("`codeagent run PROMPT` works without a screen")
-    own = ("model", "api_base", "thinking", "mode", "theme", "resume", "step")
+    own = ("model", "api_base", "thinking", "mode", "theme", "resume", "step", "prompt")
     others = ("fallback_model", "wire", "tools", "toolset", "safe", "sandbox", "network")
     options = {name: getattr(args, name) for name in own}
     flags = {name: given for name in others if (given := getattr(args, name)) not in (None, False)}
-    return open_screen(workspace, app, named=args.path is not None, flags=flags, **options)
+    sends, named = bool(args.prompt), args.path is not None
+    return open_screen(workspace, app, named=named, flags=flags, sends=sends, **options)
 
 
 def _folder(path: str) -> Path:
@@ -106,7 +159,7 @@ def open_screen(workspace: Path, app: "App", **options: Any) -> int:
 def _recorded_end(workspace: Path, session: str) -> "Document | None":
     """Read the last messages of a session, which is fast; None if it cannot be resumed, and `open`
     will say why."""
-    from codeagent.config.local_environment import state_dir
+    from codeagent.config.local_environment import folders_of, state_dir
     from codeagent.core.redact import Redactor
     from codeagent.session.store import SessionStore
     from codeagent.tui.launcher import LAST
@@ -114,7 +167,7 @@ def _recorded_end(workspace: Path, session: str) -> "Document | None":
 
     store = SessionStore(state_dir(), Redactor(os.environ))
     try:
-        found = store.last(str(workspace.resolve())) if session == LAST else store.find(session)
+        found = store.last(*folders_of(workspace)) if session == LAST else store.find(session)
         store.check_free(found)
         end = replayed_end(store.read_end(found), _cards)
     except SessionError:

@@ -19,9 +19,12 @@ from codeagent.config.layers import ENVIRONMENT, check_user
 from codeagent.config.local_environment import (
     LocalEnvironment,
     config_dir,
+    folders_of,
     git_elsewhere,
+    origin_of,
     state_dir,
     user_config_file,
+    worktree_name,
 )
 from codeagent.config.settings import Settings
 from codeagent.core.errors import CodeagentError
@@ -116,19 +119,24 @@ class LocalLauncher:
             loop.call_soon_threadsafe(tell, text)
 
         local = LocalEnvironment(
-            self._workspace, state_dir(), dict(os.environ), self._keys.find, config_dir()
+            self._workspace,
+            state_dir(),
+            dict(os.environ),
+            self._keys.find,
+            config_dir(),
+            copy_of=origin_of(self._workspace),
         )
         return await self._app.open_session(
             settings, local, resume=resume, attended=True, tell=tell_here
         )
 
     def sessions(self) -> tuple[SessionSummary, ...]:
-        here = str(self._workspace.resolve())
-        return tuple(item for item in self._store.summaries() if item.workspace == here)
+        here = folders_of(self._workspace)
+        return tuple(item for item in self._store.summaries() if item.workspace in here)
 
     def find(self, session: str) -> str:
         return (
-            self._store.last(str(self._workspace.resolve()))
+            self._store.last(*folders_of(self._workspace))
             if session == LAST
             else self._store.find(session)
         )
@@ -208,6 +216,8 @@ class LocalLauncher:
     def git_status(self) -> tuple[str, int]:
         from codeagent.workspace.git_status import git_status  # not during the start
 
+        if origin_of(self._workspace) is not None:
+            return f"worktree {worktree_name(self._workspace.resolve().parent)}", 0
         return git_status(self._workspace)
 
     def _as_recorded(self, settings: Settings, options: LaunchOptions, session_id: str) -> Settings:
@@ -245,7 +255,8 @@ class LocalLauncher:
         """Ask about the image that the workspace describes; None if there is nothing to ask."""
         if settings.sandbox.kind != "docker" or settings.sandbox.image not in (None, DESCRIBED):
             return None
-        if (images := self._app.image_source(settings, self._workspace, config_dir())) is None:
+        root = origin_of(self._workspace) or self._workspace
+        if (images := self._app.image_source(settings, root, config_dir())) is None:
             return None
         asked = images.question(options.image.given, options.image.seen)
         return None if asked is None else Missing("image", asked.text, digest=asked.digest)

@@ -6,12 +6,14 @@ import json
 import os
 import sys
 import time
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Coroutine, Iterable, Iterator, Mapping, Sequence
 from dataclasses import asdict
+from importlib import import_module
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from codeagent.changes.diff import count
+from codeagent.commands.actions import run_added
 from codeagent.commands.arguments import (
     add_cwd,
     add_flag,
@@ -21,6 +23,7 @@ from codeagent.commands.arguments import (
     say,
     workspace_of,
 )
+from codeagent.config.extensions import actions_of
 from codeagent.console.colour import for_eyes, has_colours, paint, print_line, write_styled
 from codeagent.console.table import Column, print_table
 from codeagent.core.approval_events import ApprovalResolved, EffectsFound
@@ -55,6 +58,8 @@ _SESSION = Column("SESSION", "cyan")
 _WHEN = Column("LAST WRITTEN", "dim")
 _FOLDER = Column("FOLDER", cut=True)
 _PROMPT = Column("TITLE OR PROMPT", cut=True)
+_ACTIONS = ("list", "show", "check", "export", "search", "rename", "fork", "prune")
+"""Those of the kernel; extensions have others."""
 _INDENT = " " * 4
 _PATIENCE = 20.0
 """Seconds after which a search ends."""
@@ -64,6 +69,13 @@ _LONGEST = 400
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     actions = parser.add_subparsers(dest="action", metavar="ACTION", required=True)
+    _add_own(actions)
+    for _, action in actions_of("sessions", _ACTIONS):
+        module = import_module(action.module)
+        module.add_arguments(actions.add_parser(action.name, help=action.about))
+
+
+def _add_own(actions: "argparse._SubParsersAction[argparse.ArgumentParser]") -> None:
     listing = actions.add_parser("list", help="the sessions of this folder, latest first")
     add_flag(listing, "--json", "as one JSON list")
     add_flag(listing, "--all", "the sessions of every folder")
@@ -163,7 +175,9 @@ def add_session_argument(
         which.add_argument(f"--{name}", action="store_true", help=about)
 
 
-def main(args: argparse.Namespace, app: "App") -> int:
+def main(args: argparse.Namespace, app: "App") -> int | Coroutine[Any, Any, int]:
+    if args.action not in _ACTIONS:
+        return run_added(args, app, "sessions", _ACTIONS)
     store = open_store()
     match args.action:
         case "list":

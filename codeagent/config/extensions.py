@@ -45,6 +45,8 @@ BUILT_IN = (
     "images",
     "toolsets",
     "recipes",
+    "board",
+    "worktrees",
     "batch",
     "usage",
     "review",

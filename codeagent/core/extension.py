@@ -182,6 +182,23 @@ class PageKeys:
 
 
 @record
+class ScreenOption:
+    """An option of `codeagent` without a command, which opens the screen."""
+
+    name: str
+    """Without the dashes."""
+    metavar: str
+    about: str
+    """In the help."""
+    work: Reference
+    """Of a function from the folder and the value to a context manager around the screen, which
+    yields the folder that the screen works in; None if no screen is to be shown. Raises
+    CodeagentError."""
+    value_optional: bool = False
+    """It may be given without a value, which is empty then."""
+
+
+@record
 class OnScreen:
     """What an extension adds to the screen."""
 
@@ -193,6 +210,7 @@ class OnScreen:
     beside: Reference = ""
     """Of an async function that takes the chat screen, and runs from the end of the start until the
     conversation is left. It is then cancelled."""
+    options: tuple[ScreenOption, ...] = ()
     cards: Reference = ""
     """Of a function that makes what shows the events of other agents in a conversation; see
     `codeagent.tui.reduce.AgentCards`."""

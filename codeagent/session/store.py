@@ -213,12 +213,13 @@ class SessionStore:
             f"{len(matches)} sessions begin with {prefix!r}: {some}; give more of it"
         )
 
-    def last(self, workspace: str | None = None) -> str:
-        """Return the session written to last, in `workspace` if given. Raises SessionNotFound."""
+    def last(self, *folders: str) -> str:
+        """Return the session written to last, in one of `folders` if given. Raises
+        SessionNotFound."""
         for session_id in self.last_written_first():
-            if workspace is None or self.is_of(session_id, workspace):
+            if not folders or any(self.is_of(session_id, folder) for folder in folders):
                 return session_id
-        where = f" of {workspace}" if workspace else ""
+        where = f" of {folders[0]}" if folders else ""
         raise SessionNotFound(f"there is no session{where} yet; codeagent run PROMPT makes one")
 
     def summaries(self) -> list[SessionSummary]:

@@ -60,6 +60,8 @@ class LaunchOptions:
     """Whether commands run in the image that the repository describes."""
     prompt: str = ""
     """The text in the composer at the start."""
+    sends: bool = False
+    """That text is sent at once."""
     step: bool = False
     """Pause before every batch from the beginning."""
 

@@ -171,6 +171,8 @@ def test_what_a_model_says_and_calls_acts_nowhere(product: Product, output: str)
         ["show", "--last", "--json"],
         ["list"],
         ["list", "--json"],
+        ["board"],
+        ["board", "--json"],
         ["check", "--last"],
     ):
         harmless(product.call("sessions", *arguments))

@@ -5,6 +5,7 @@ import asyncio
 import importlib
 import pkgutil
 from collections.abc import Callable, Iterator, Sequence
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -20,8 +21,12 @@ import codeagent
 from codeagent.core.acts import Queued
 from codeagent.core.display import DiffBlock
 from codeagent.core.errors import CodeagentError
+from codeagent.core.redact import Redactor
+from codeagent.extensions.board import page as board_page
 from codeagent.extensions.review.findings import ReviewFinding
 from codeagent.extensions.review.page import FindingsScreen
+from codeagent.session.log import SessionLog
+from codeagent.session.store import SessionStore
 from codeagent.tui import keymap
 from codeagent.tui.app import CodeagentApp
 from codeagent.tui.launcher import LaunchOptions, Missing
@@ -32,6 +37,7 @@ from codeagent.tui.pages.hunk_review import HunkReview
 from codeagent.tui.pages.info import OutputScreen
 from codeagent.tui.pages.opening import FirstRun, FolderQuestion
 from codeagent.tui.parts import guard
+from codeagent.tui.parts.marked_list import PickerList
 from codeagent.tui.parts.typed_input import CommandInput, parse_input
 from codeagent.tui.state import AtBoundary, Paused, PlanReady, SummaryReady
 from tests.tui.boundary_scenes import PLAN, paused
@@ -39,8 +45,8 @@ from tests.tui.fake_launcher import TABLE
 from tests.tui.fake_rewind import FakeRewind
 from tests.tui.fake_servers import CHANGED, THEIRS, Book
 from tests.tui.job_scenes import TOOLBOX, every_state
-from tests.tui.replay import ReplayApp, settled
-from tests.tui.scripts import Recording, running_tests
+from tests.tui.replay import ReplayApp, settled, until
+from tests.tui.scripts import Recording, after_failing_tests, running_tests
 from tests.tui.test_permissions_screen import RULES, decided
 
 SYMBOLS = {**keymap._SYMBOLS, "space": " "}
@@ -72,6 +78,8 @@ class Walker:
         self.pilot = pilot
         self.outside: list[str] = []
         """What left the app: the editor, the clipboard, the shell, the end."""
+        self.logs: list[SessionLog] = []
+        """Held open, as another process would."""
 
     def seen(self) -> tuple[object, ...]:
         app, composer = self.app, self.app.chat.composer
@@ -234,6 +242,22 @@ def with_tools(walker: Walker) -> None:
 
 def with_servers(walker: Walker) -> None:
     walker.app.clients[-1].agent.servers = Book(CHANGED, THEIRS)
+
+
+def with_sessions(walker: Walker) -> None:
+    """Two other sessions, which this process has open."""
+    store = SessionStore(walker.app.folders.state, Redactor({}))
+    for _ in range(2):
+        log = store.create()
+        walker.logs.append(log)
+        for event in after_failing_tests().events:
+            log.append(replace(event, session=log.session_id))
+
+
+async def until_board(walker: Walker) -> None:
+    await until(
+        walker.pilot, lambda: any(each.count > 1 for each in walker.app.screen.query(PickerList))
+    )
 
 
 def with_rules(walker: Walker) -> None:
@@ -468,6 +492,15 @@ WALKS: dict[str, Walk] = {
     ),
     "tools": (Recording, [with_tools, command("tools"), until_page, *words("t y d")]),
     "mcp": (Recording, [with_servers, command("mcp"), until_page, *words("tab n r t y v a y d")]),
+    "board": (
+        Recording,
+        [
+            with_sessions,
+            *[command("board"), until_page, until_board, *words("j k down up x y escape")],
+            *[command("board"), until_page, until_board, "q"],
+            *[command("board"), until_page, until_board, "enter"],
+        ],
+    ),
     "rewind": (
         Recording,
         [
@@ -549,6 +582,7 @@ def outside(monkeypatch: pytest.MonkeyPatch) -> Iterator[list[str]]:
         done.append("copied")
 
     monkeypatch.setattr(chat_screen, "edit_in_editor", edited)
+    monkeypatch.setattr(board_page, "start_held", lambda words: (True, "it works elsewhere"))
     monkeypatch.setattr(ReplayApp, "action_quit", lambda app: done.append("quit"))
     monkeypatch.setattr(ReplayApp, "action_suspend_process", lambda app: done.append("suspended"))
     monkeypatch.setattr(ReplayApp, "copy_to_clipboard", copied)

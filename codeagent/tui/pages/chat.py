@@ -3,6 +3,7 @@ state."""
 
 import asyncio
 from collections.abc import Awaitable, Callable
+from dataclasses import replace
 from importlib import import_module
 from typing import TYPE_CHECKING
 
@@ -96,6 +97,9 @@ class ChatScreen(ChatKeys):
             model.watch(self._sync_composer)
         self.state.queue.leave(self._draft.load())
         self.composer.insert_back(self.launch_options.prompt)
+        if self.launch_options.sends:
+            self.launch_options = replace(self.launch_options, prompt="", sends=False)
+            self.composer.send(later=False)
         self.composer.focus()
         for trouble in filter(None, (self._draft.trouble, self._history.trouble)):
             self.state.document.remark(trouble, "warning")

@@ -1,0 +1,35 @@
+"""`codeagent attach`: shows a session that runs without a terminal."""
+
+import argparse
+from typing import TYPE_CHECKING
+
+from codeagent.commands.arguments import open_store
+from codeagent.commands.chat import require_terminal
+from codeagent.core.errors import ConfigError
+from codeagent.extensions.board.attaching import attach, held_session, last_held
+
+if TYPE_CHECKING:
+    from codeagent.commands.ports import App
+
+
+def add_arguments(parser: argparse.ArgumentParser) -> None:
+    parser.add_argument(
+        "id",
+        metavar="ID",
+        nargs="?",
+        help="the session; the beginning of its ID is enough (default: the last one detached)",
+    )
+
+
+def main(args: argparse.Namespace, app: "App") -> int:
+    require_terminal("`codeagent sessions board` lists sessions without a terminal")
+    if args.id is None:
+        attach(last_held())
+        return 0
+    store = open_store()
+    session_id = store.find(args.id)
+    if (held := held_session(store, session_id)) is None:
+        store.check_free(session_id)
+        raise ConfigError(f"it is not running: codeagent --resume {session_id} continues it")
+    attach(held)
+    return 0

@@ -1,0 +1,90 @@
+"""Shows a held screen on this terminal until it ends or is left."""
+
+import os
+import signal
+import socket
+import subprocess
+import sys
+import termios
+import tty
+from collections.abc import Sequence
+from contextlib import ExitStack, suppress
+from pathlib import Path
+
+from codeagent.core.errors import ConfigError, SessionInUse
+from codeagent.extensions.board.holder import ATTACH, BUSY, LEAVE, RESIZED, held_socket
+from codeagent.session.store import SessionStore
+from codeagent.tui.terminal import RESET
+
+
+def held_session(store: SessionStore, session_id: str) -> Path | None:
+    """Return the socket of a session that runs without a terminal; None if it does not."""
+    try:
+        store.check_free(session_id)
+    except SessionInUse as error:
+        path = held_socket(error.pid or 0)
+        return path if path.exists() else None
+    return None
+
+
+def last_held() -> Path:
+    """Return the socket of the screen that was detached last. Raises ConfigError."""
+    found = sorted(held_socket(0).parent.glob("*"), key=lambda path: path.stat().st_mtime)
+    if not found:
+        raise ConfigError(
+            'no session runs without a terminal: codeagent --detach "PROMPT" starts one'
+        )
+    return found[-1]
+
+
+def attach(path: Path) -> None:
+    """Show a screen on this terminal, which is restored at the end. Raises ConfigError."""
+    connection = connected(path)
+    terminal = sys.stdin.fileno()
+    before = termios.tcgetattr(terminal)
+    with ExitStack() as stack:
+        stack.callback(connection.close)
+        for number, handler in (
+            (signal.SIGWINCH, lambda *_: connection.send(RESIZED)),
+            (signal.SIGTERM, lambda *_: sys.exit(128 + signal.SIGTERM)),
+        ):
+            stack.callback(signal.signal, number, signal.signal(number, handler))
+        stack.callback(termios.tcsetattr, terminal, termios.TCSADRAIN, before)
+        stack.callback(os.write, terminal, RESET)
+        tty.setraw(terminal)
+        socket.send_fds(connection, [ATTACH], [terminal])
+        said = b""
+        with suppress(OSError):
+            said = connection.recv(1)
+    if said == BUSY:
+        raise ConfigError("another terminal shows this session: /detach there, or close it")
+
+
+def start_held(arguments: Sequence[str]) -> tuple[bool, str]:
+    """Run codeagent with arguments that detach it, in a process of its own, as this one has
+    threads; return whether that went well, and what it said. Blocks."""
+    words = [sys.executable, "-P", "-m", "codeagent", *arguments]
+    done = subprocess.run(words, capture_output=True, text=True, check=False)
+    return done.returncode == 0, done.stderr
+
+
+def leave() -> None:
+    """Let go of the terminal that shows this process's screen. Raises ConfigError."""
+    with connected(held_socket(os.getpid())) as connection:
+        connection.send(LEAVE)
+
+
+def connected(path: Path) -> socket.socket:
+    """Connect to a held screen of this user. Raises ConfigError."""
+    connection = socket.socket(socket.AF_UNIX)
+    try:
+        if path.stat().st_uid != os.getuid():
+            raise PermissionError
+        connection.connect(str(path))
+    except OSError as error:
+        connection.close()
+        path.unlink(missing_ok=True)  # its process was killed
+        raise ConfigError(
+            "that session no longer runs without a terminal: codeagent --resume opens it"
+        ) from error
+    return connection

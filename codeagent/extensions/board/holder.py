@@ -1,0 +1,254 @@
+"""Holds the screen of a session on a terminal of its own, which others attach to.
+
+The session is the whole screen on a pseudo-terminal that this process keeps: everything works as
+without it, and nothing is lost between two looks. A terminal that attaches hands over its
+descriptor through a socket that only the user can open; this process reads keys from it and writes
+to it until it leaves.
+"""
+
+import fcntl
+import os
+import pty
+import select
+import selectors
+import signal
+import socket
+import sys
+import termios
+from collections.abc import Iterator, Sequence
+from contextlib import closing, contextmanager, suppress
+from pathlib import Path
+from typing import NoReturn
+
+from codeagent.commands.arguments import say
+from codeagent.config.local_environment import state_dir
+from codeagent.core.errors import ConfigError
+from codeagent.disk.private import make_private_folder
+
+ATTACH, RESIZED, LEAVE = b"a", b"w", b"l"
+"""What a client sends: its terminal comes with the first; it was resized; whoever is attached
+should leave."""
+BUSY = b"b"
+"""The answer to a second terminal."""
+HELD = "CODEAGENT_HELD"
+"""The variable that tells a screen that it is held: the process that holds it."""
+_READY = "ready"
+_DRAWS = b"\x1b[?1049h"
+"""What a screen writes when it takes its terminal."""
+_STUCK = 2.0
+"""Seconds after which a terminal that takes no more bytes is let go."""
+_PIECE = 1 << 16
+_AT_ONCE = 512
+"""Bytes written to a terminal at once, so that writing does not block for long."""
+_SIZE = b"\0" * 8
+
+
+def held_socket(pid: int) -> Path:
+    """Return the socket of the screen that is the process `pid`."""
+    return state_dir() / "held" / str(pid)
+
+
+@contextmanager
+def detached(folder: Path, prompt: str) -> Iterator[None]:
+    """Work on a prompt without a terminal, with the other arguments of this command line. Raises
+    ConfigError."""
+    words = [*_without("--detach", sys.argv[1:]), "--prompt", prompt]
+    hold(words if prompt.strip() else words[:-2], folder)
+    say("working without a terminal: codeagent attach shows it, codeagent sessions board lists it")
+    yield
+
+
+def _without(option: str, words: Sequence[str]) -> list[str]:
+    """Return the arguments without an option and its value."""
+    kept, skip = list[str](), False
+    for word in words:
+        if not skip and word != option and not word.startswith(f"{option}="):
+            kept.append(word)
+        skip = word == option
+    return kept
+
+
+def hold(arguments: Sequence[str], folder: Path) -> None:
+    """Start a screen with these arguments in a process that holds it; return once it can be
+    attached to. Raises ConfigError."""
+    ready, told = os.pipe()
+    if (child := os.fork()) == 0:
+        os.close(ready)
+        _hold(arguments, folder, told)
+    os.close(told)
+    os.waitpid(child, 0)  # it has left the rest to its own child
+    with os.fdopen(ready, "rb") as answer:
+        said = answer.read().decode(errors="replace")
+    if said != _READY:
+        last = said.strip().rpartition("\n")[2].strip().removeprefix("codeagent: ")
+        raise ConfigError(last or "the session did not start")
+
+
+def _hold(arguments: Sequence[str], folder: Path, told: int) -> NoReturn:
+    """Be the process that holds it; ends with the screen."""
+    try:
+        os.setsid()
+        if os.fork():
+            os._exit(0)
+        for number in (signal.SIGHUP, signal.SIGINT, signal.SIGTERM):
+            signal.signal(number, signal.SIG_DFL)
+        pid, master = pty.fork()
+        if pid == 0:
+            os.close(told)
+            os.environ |= {HELD: str(os.getppid())}
+            if os.environ.get("TERM", "dumb") == "dumb":
+                os.environ["TERM"] = "xterm-256color"
+            os.chdir(folder)
+            command = [sys.executable, "-P", "-m", "codeagent", *arguments]
+            os.execv(sys.executable, command)
+        termios.tcsetwinsize(master, (24, 80))
+        nowhere = os.open(os.devnull, os.O_RDWR)
+        for fd in (0, 1, 2):
+            os.dup2(nowhere, fd)
+        written = b""
+        while _DRAWS not in written and (data := _read(master)):
+            written += data
+        path = held_socket(pid)
+        make_private_folder(path.parent)
+        with closing(socket.socket(socket.AF_UNIX)) as listener:
+            held = _Held(pid, master, listener)
+            with _bound(listener, path):
+                os.write(told, _READY.encode() if data else written)
+                os.close(told)
+                if data:
+                    held.serve()
+            held.leave()
+            with suppress(ChildProcessError):
+                os.waitpid(pid, 0)
+    finally:
+        os._exit(0)
+
+
+@contextmanager
+def _bound(listener: socket.socket, path: Path) -> Iterator[None]:
+    path.unlink(missing_ok=True)
+    before = os.umask(0o177)
+    try:
+        listener.bind(str(path))
+    finally:
+        os.umask(before)
+    listener.listen()
+    try:
+        yield
+    finally:
+        path.unlink(missing_ok=True)
+
+
+class _Held:
+    """A screen on its own terminal, and the one terminal that shows it."""
+
+    def __init__(self, pid: int, master: int, listener: socket.socket) -> None:
+        self._pid = pid
+        self._master = master
+        self._listener = listener
+        self._client: socket.socket | None = None
+        self._terminal = -1
+        self._ready = selectors.DefaultSelector()
+        self._told, told = os.pipe()
+        os.set_blocking(told, False)
+        signal.signal(signal.SIGCHLD, lambda *_: None)
+        signal.set_wakeup_fd(told)
+
+    def serve(self) -> None:
+        """Pass bytes on until the screen has ended."""
+        self._ready.register(self._master, selectors.EVENT_READ, self._show)
+        self._ready.register(self._listener, selectors.EVENT_READ, self._accept)
+        self._ready.register(self._told, selectors.EVENT_READ, self._look)
+        going_on = True
+        while going_on:
+            for key, _ in self._ready.select():
+                if key.fileobj in self._ready.get_map():  # it may have left just now
+                    going_on = key.data() is not False and going_on
+
+    def _show(self) -> bool:
+        """Show what the screen drew, to nobody if nobody is there; False at its end."""
+        data = _read(self._master)
+        if data and self._terminal >= 0:
+            self._pass_on(data, self._terminal)
+        return bool(data)
+
+    def _type(self) -> None:
+        data = _read(self._terminal)
+        if data:
+            self._pass_on(data, self._master)
+        else:
+            self.leave()
+
+    def _pass_on(self, data: bytes, to: int) -> None:
+        try:
+            while data:
+                if not select.select([], [to], [], _STUCK)[1]:
+                    raise TimeoutError
+                data = data[os.write(to, data[:_AT_ONCE]) :]
+        except OSError:
+            self.leave()
+
+    def _accept(self) -> None:
+        client, _ = self._listener.accept()
+        client.settimeout(1.0)
+        try:
+            said, fds, _, _ = socket.recv_fds(client, 1, 1)
+        except OSError:
+            said, fds = b"", []
+        if said == LEAVE:
+            self.leave()
+        if said != ATTACH or not fds or self._client is not None:
+            with suppress(OSError):
+                client.send(BUSY)
+            client.close()
+            for fd in fds:
+                os.close(fd)
+            return
+        self._client = client
+        self._terminal = fds[0]
+        self._ready.register(client, selectors.EVENT_READ, self._hear)
+        self._ready.register(self._terminal, selectors.EVENT_READ, self._type)
+        self._resize()
+        os.kill(self._pid, signal.SIGCONT)  # the screen takes its terminal again, and draws it all
+
+    def _hear(self) -> None:
+        assert self._client is not None
+        try:
+            said = self._client.recv(_PIECE)
+        except OSError:
+            said = b""
+        if said:
+            self._resize()
+        else:
+            self.leave()
+
+    def _look(self) -> None:
+        """If the screen stopped itself, as Ctrl+Z asks for, let the terminal go and continue it."""
+        os.read(self._told, _PIECE)
+        pid, status = os.waitpid(self._pid, os.WNOHANG | os.WUNTRACED)
+        if pid and os.WIFSTOPPED(status):
+            self.leave()
+            os.kill(self._pid, signal.SIGCONT)
+
+    def _resize(self) -> None:
+        with suppress(OSError):
+            size = fcntl.ioctl(self._terminal, termios.TIOCGWINSZ, _SIZE)
+            fcntl.ioctl(self._master, termios.TIOCSWINSZ, size)
+
+    def leave(self) -> None:
+        """Let the terminal go; the screen is kept."""
+        if self._client is None:
+            return
+        for each in (self._client, self._terminal):
+            self._ready.unregister(each)
+        os.close(self._terminal)
+        self._client.close()
+        self._client = None
+        self._terminal = -1
+
+
+def _read(fd: int) -> bytes:
+    try:
+        return os.read(fd, _PIECE)
+    except OSError:  # the other side of a pseudo-terminal is gone
+        return b""

@@ -1,0 +1,282 @@
+"""`/board` and `/detach`: the sessions on the screen, and leaving one to work without it."""
+
+import asyncio
+import os
+import sys
+from collections.abc import Callable, Iterator
+from dataclasses import replace
+
+from textual import on, work
+from textual.app import ComposeResult
+
+from codeagent.config.extensions import all_extensions
+from codeagent.config.local_environment import config_dir, state_dir
+from codeagent.core.acts import Pause
+from codeagent.core.redact import Redactor
+from codeagent.core.sanitize import one_line
+from codeagent.extensions.board import EXTENSION
+from codeagent.extensions.board.attaching import held_session, leave, start_held
+from codeagent.extensions.board.holder import HELD
+from codeagent.extensions.board.sessions import SIGNS, BoardRow, SessionBoard
+from codeagent.session.store import SessionStore
+from codeagent.tui.bindings import bindings
+from codeagent.tui.commands import page_rows, table_with
+from codeagent.tui.guarded import GuardedApp, run_guarded
+from codeagent.tui.keymap import load_keymap
+from codeagent.tui.launcher import LaunchOptions
+from codeagent.tui.pages.chat import ChatScreen
+from codeagent.tui.pages.page import Page, TextPane
+from codeagent.tui.pages.slash import change_to
+from codeagent.tui.parts.guard import TOO_SOON
+from codeagent.tui.parts.line_pane import wrapped_piece
+from codeagent.tui.parts.marked_list import PickerList, PickerRow
+from codeagent.tui.rendering.palette import Palette
+from codeagent.tui.state import Paused
+from codeagent.tui.themes import DEFAULT_THEME, Themes, ThemeSwitch
+
+Look = Callable[[], tuple[BoardRow, ...]]
+_LOOK = 2.0
+"""Seconds between two looks at the logs; only what was written since is read."""
+_CONTINUE = "Continue where you stopped."
+
+
+class BoardPage(Page[BoardRow | None], inherit_bindings=False):
+    """Lists the sessions as they change; returns the one to open."""
+
+    DEFAULT_CSS = """
+    BoardPage {
+        & > PickerList { height: auto; max-height: 60%; }
+    }
+    """
+    BINDINGS = bindings("board", rows=page_rows(EXTENSION))
+
+    def __init__(self, look: Look, stop: Callable[[str], str]) -> None:
+        """`look` reads the sessions, `stop` ends the process of one; both block."""
+        self.pane: TextPane
+        super().__init__("Sessions", TextPane((), ""))
+        self.hints = (
+            "{board.close} back",
+            "{board.open} opens",
+            "{board.down} {board.up} move",
+            "{board.stop} ends it",
+        )
+        self._look = look
+        self._stop = stop
+        self._rows: dict[str, BoardRow] = {}
+        self._listed: list[PickerRow] = []
+        self._list = PickerList(())
+        self._asked = ""
+
+    def compose(self) -> ComposeResult:
+        self.show_hints()
+        yield self.title_row
+        yield self._list
+        yield self.pane
+        yield self.hint_row
+
+    def on_mount(self) -> None:
+        self._list.nothing = "reading the sessions …"
+        self._read()
+        self.set_interval(_LOOK, self._read)
+
+    def whole(self) -> str:
+        return self.pane.everything()
+
+    def action_open(self) -> None:
+        if (row := self._marked) is not None:
+            self.dismiss(row)
+
+    def action_down(self) -> None:
+        self._move(1)
+
+    def action_up(self) -> None:
+        self._move(-1)
+
+    def action_stop(self) -> None:
+        row = self._marked
+        if row is None or not row.in_use:
+            self.say("nothing is running there")
+            return
+        self._asked = row.id
+        self.guard.close()
+        self.say(f"end the process of '{one_line(row.title, 40)}'? {self.key('board.yes')} yes")
+
+    def action_yes(self) -> None:
+        if not self._asked:
+            return
+        if not self.guard.admits("y"):
+            self.say(TOO_SOON)
+            return
+        self._end(self._asked)
+        self._asked = ""
+
+    @work(group="stop")
+    async def _end(self, session_id: str) -> None:
+        self.say(await asyncio.to_thread(self._stop, session_id))
+
+    @on(PickerList.Marked)
+    def _other(self, message: PickerList.Marked) -> None:
+        message.stop()
+        self._draw()
+
+    @on(PickerList.Clicked)
+    def _clicked(self, message: PickerList.Clicked) -> None:
+        message.stop()
+        self.action_open()
+
+    @work(exclusive=True, group="look")
+    async def _read(self) -> None:
+        rows = {row.id: row for row in await asyncio.to_thread(self._look)}
+        listed = [_listed(row) for row in rows.values()]
+        if listed == self._listed and listed:
+            return
+        self._rows = rows
+        self._listed = listed
+        self._list.nothing = "no session yet"
+        self._list.show(listed)
+        counts = (f"{sum(row.state == state for row in rows.values())} {state}" for state in SIGNS)
+        self.title_row.tell(" · ".join(each for each in counts if not each.startswith("0 ")))
+        self._draw()
+
+    def _move(self, step: int) -> None:
+        self._asked = ""
+        self.settle()
+        self._list.move(step)
+
+    @property
+    def _marked(self) -> BoardRow | None:
+        marked = self._list.marked
+        return None if marked is None else self._rows.get(marked.key)
+
+    def _draw(self) -> None:
+        lines = [] if (row := self._marked) is None else list(_details(row))
+        self.pane.change([wrapped_piece(line, "muted") for line in lines], "\n".join(lines))
+
+
+def _listed(row: BoardRow) -> PickerRow:
+    facts = (row.state, row.age, f"${row.cost_usd:.2f}", row.last)
+    about = " · ".join(fact for fact in facts if fact)
+    title = f"{SIGNS[row.state]} {one_line(row.title, 48)}"
+    return PickerRow(row.id, title, about, warn=row.state == "waiting for you")
+
+
+def _details(row: BoardRow) -> Iterator[str]:
+    yield row.title
+    yield f"{row.state}{' · open in a process' if row.in_use else ''} · ${row.cost_usd:.4f} · {row.id}"
+    yield row.folder
+    if row.last:
+        yield f"last: {row.last}"
+
+
+class BoardApp(GuardedApp):
+    """Shows the board alone; `chosen` is the session to open. Raises KeymapError."""
+
+    def __init__(self, page: BoardPage, theme: str) -> None:
+        super().__init__(ansi_color=True if "NO_COLOR" in os.environ else None)
+        extensions = all_extensions().on
+        keys = load_keymap(config_dir() / "keys.yaml", lambda: extensions)
+        self.keys = replace(keys, table=table_with(extensions))
+        self.palette = Palette()
+        self.chosen = ""
+        self._page = page
+        themes = Themes([config_dir() / "themes"])
+        ThemeSwitch(self, themes, paint=self._paint, tell=page.say).use(theme)
+
+    async def on_mount(self) -> None:
+        self.set_keymap(self.keys.overrides)
+        await self.push_screen(self._page, self._choose)
+
+    def _choose(self, row: BoardRow | None) -> None:
+        self.chosen = "" if row is None else row.id
+        self.exit(return_code=0)
+
+    def _paint(self, palette: Palette) -> None:
+        self.palette = palette
+
+
+def show_board(look: Look, stop: Callable[[str], str], theme: str | None) -> tuple[int, str]:
+    """Show the board alone until the user leaves; return the exit code, and the session to open,
+    empty if there is none."""
+    app = BoardApp(BoardPage(look, stop), theme or DEFAULT_THEME)
+    return run_guarded(app, state_dir(), Redactor(os.environ).clean), app.chosen
+
+
+async def board(chat: ChatScreen, argument: str) -> None:
+    """Handle `/board`. Raises SessionInUse."""
+    store = SessionStore(chat.folders.state, Redactor(os.environ))
+    sessions = SessionBoard(store)
+    row = await chat.app.push_screen_wait(BoardPage(sessions.rows, sessions.stop))
+    if row is None or row.id == chat.state.status.now.conversation.session:
+        return
+    held = await asyncio.to_thread(held_session, store, row.id)
+    if held is None:
+        await asyncio.to_thread(store.check_free, row.id)
+        if (client := chat.outbox.client) is not None and client.running:
+            chat.tell(f"this session is working: codeagent --resume {row.id} opens the other")
+            return
+        await change_to(chat, row.id)
+        return
+    with chat.app.suspend():
+        words = ("-P", "-m", "codeagent", "attach", row.id)
+        process = await asyncio.create_subprocess_exec(sys.executable, *words)
+        code = await process.wait()
+    if code:
+        chat.tell(f"it could not be shown here; codeagent attach {row.id} says why")
+
+
+async def detach(chat: ChatScreen, argument: str) -> None:
+    """Handle `/detach`: a screen that is held lets go of the terminal; another one ends, and its
+    session continues in one that is held. Raises ConfigError."""
+    if os.environ.get(HELD) == str(os.getppid()):
+        leave()
+        return
+    client = await chat.outbox.ready()
+    if client.job_lines():
+        chat.tell("a job is running and would end with this process: stop it first (/jobs)")
+        return
+    prompt = ""
+    if client.running:
+        prompt = _CONTINUE
+        chat.tell("the session moves as soon as the calls that are running have ended")
+        await _paused(chat)
+    words = _words(chat.launch_options, client.agent.session_id, prompt)
+    await chat.end()
+    started, said = await asyncio.to_thread(start_held, words)
+    chat.state.document.remark(one_line(said, 300), "info" if started else "error")
+    await chat.run_action("app.quit")
+
+
+async def _paused(chat: ChatScreen) -> None:
+    """Pause the run; return at the boundary, or at its end."""
+    client, boundary = await chat.outbox.ready(), chat.state.boundary
+    reached = asyncio.Event()
+
+    def look() -> None:
+        if isinstance(boundary.now, Paused) or not client.running:
+            reached.set()
+
+    boundary.watch(look)
+    chat.state.status.watch(look)
+    client.do(Pause())
+    look()
+    await reached.wait()
+
+
+def _words(options: LaunchOptions, session_id: str, prompt: str) -> list[str]:
+    """Return the arguments that continue a session without a terminal, with the same options."""
+    words = ["--resume", session_id, "--detach", prompt]
+    given = {"model": options.model, "api_base": options.api_base, "mode": options.mode}
+    for name, value in {**given, **options.flags}.items():
+        flag = f"--{name.replace('_', '-')}"
+        match value:
+            case None:
+                pass
+            case True:
+                words.append(flag)
+            case list():
+                words += [word for each in value for word in (flag, str(each))]
+            case tuple():
+                words += [flag, ",".join(value)]
+            case _:
+                words += [flag, str(value)]
+    return words
