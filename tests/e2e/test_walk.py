@@ -17,7 +17,7 @@ from tests.e2e.product import Product
 from tests.e2e.screens import open_screen
 from tests.e2e.test_screen_tour import make_project
 from tests.effort import part
-from tests.pty_screen import KEYS, PtyScreen
+from tests.pty_screen import PtyScreen
 
 SIZES = ((80, 24), (120, 40), (60, 20), (200, 60))
 DEPTHS: Mapping[str, Mapping[str, str]] = {
@@ -105,15 +105,18 @@ class Walk:
                 self.screen.wait_for(partial(is_composing, self.screen), timeout=2)
         raise AssertionError(f"/{command} does not close:\n{self.screen.text()}")
 
+    def _has_effect(self, key: str) -> bool:
+        written = len(self.screen.raw)
+        self.screen.send(key)
+        with suppress(AssertionError):
+            self.screen.wait_for(lambda: len(self.screen.raw) > written, timeout=5)
+        return len(self.screen.raw) > written
+
     def press(self, command: str) -> None:
         """Press each key that the page names, on a page that was just opened."""
         named = [found["key"] for found in _KEY.finditer(self.screen.screen()[-1])]
         for key in dict.fromkeys(named):
-            written = len(self.screen.raw)
-            self.screen.send(SENT.get(key, key))
-            with suppress(AssertionError):
-                self.screen.wait_for(lambda: len(self.screen.raw) > written, timeout=5)
-            if len(self.screen.raw) == written:
+            if not self._has_effect(SENT.get(key, key)):
                 self.wrong.append(f"/{command}: {key} does nothing")
             at_rest(self.screen)
             self.look(f"/{command}, {key}")
