@@ -19,7 +19,7 @@ from codeagent.core.model import ModelInUse
 from codeagent.core.runtime import SessionSummary
 from codeagent.core.toolbox import Toolbox
 from codeagent.tui.app import CodeagentApp
-from codeagent.tui.launcher import AppFolders, LaunchOptions, Missing, ModelRow
+from codeagent.tui.launcher import AppFolders, LaunchOptions, Missing, ModelOffer, ModelRow
 from codeagent.tui.reduce import Reducer
 from codeagent.tui.session_client import SessionClient, directed
 from codeagent.tui.state import UiState
@@ -258,6 +258,8 @@ class ReplayApp(CodeagentApp):
         async def open_client(state: UiState, options: LaunchOptions) -> ReplayClient:
             self.clients.append(ReplayClient(state, events, missing, **status))
             self.clients[-1].ready = starts
+            self.clients[-1].launcher.offered = (ModelOffer(MODELS),)
+            self.clients[-1].launcher.marks = folder / "state" / "models.json"
             self.clients[-1].launcher.in_use = all_extensions().without(off)
             return self.clients[-1]
 
