@@ -16,7 +16,7 @@ from codeagent.core.acts import SetEffort, SetModel
 from codeagent.core.budget import Effort, parse_effort, said_effort
 from codeagent.core.dataclass import dataclass
 from codeagent.core.errors import ConfigError
-from codeagent.core.model import ModelFacts, ModelInUse, same_provider
+from codeagent.core.model import ModelFacts, ModelInUse, from_now_on, same_provider
 from codeagent.core.sanitize import one_line
 from codeagent.tui.bindings import bindings
 from codeagent.tui.launcher import Missing, ModelOffer, ModelRow
@@ -78,7 +78,8 @@ async def model(chat: ChatScreen, argument: str) -> None:
             chat.launch_options, model=row.name, api_base=row.api_base, chosen=True
         )
         kept = await client.keep({"model": row.name, "api_base": row.api_base})
-        chat.tell(f"model: {row.name}{kept}")
+        server = from_now_on(client.agent.model.server, now.server)
+        chat.tell(f"model: {row.name}{server}{kept}")
         await asyncio.to_thread(_remember, client, now, row)
 
 
