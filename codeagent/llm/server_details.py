@@ -123,7 +123,7 @@ def _abilities(entry: Mapping[str, Any]) -> dict[str, Any]:
     Mistral have a table, OpenRouter lists parameters and inputs."""
     said: dict[str, Any] = {
         "thinking": entry.get("thinking"),
-        "vision": True if entry.get("type") == "vlm" else None,
+        "vision": {"vlm": True, "llm": False}.get(str(entry.get("type"))),
     }
     match entry.get("capabilities"):
         case dict(named):

@@ -129,6 +129,7 @@ ENTRIES: list[tuple[dict[str, Any], ModelFacts]] = [
     ),
     ({"inputTokenLimit": 1_048_576, "thinking": True}, ModelFacts(1_048_576, thinking=True)),
     ({"type": "vlm", "capabilities": ["tool_use", 1]}, ModelFacts(tools=True, images=True)),
+    ({"type": "llm"}, ModelFacts(images=False)),
     ({"pricing": {"prompt": "-1", "completion": "x"}, "architecture": 3}, ModelFacts()),
     ({"pricing": {"prompt": "nan", "completion": "inf"}, "capabilities": "all"}, ModelFacts()),
 ]

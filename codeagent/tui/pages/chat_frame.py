@@ -73,9 +73,10 @@ class ChatFrame(Screen[None]):
         yield self._header
         with self._foot:
             yield ComposerArea(self.composer, self.state, mode_key=keys.shown("chat.mode"))
-            yield StatusLine(
+            self._status_line = StatusLine(
                 self.state, clock=self.clock, to_background=keys.shown("chat.background")
             )
+            yield self._status_line
 
     @property
     def conversation(self) -> "ConversationParts":
@@ -141,6 +142,7 @@ class ChatFrame(Screen[None]):
     def _prefer(self, settings: "Settings") -> None:
         """Do what the settings say about the screen; a theme of the command line wins."""
         self.card.rings = settings.bell
+        self._status_line.prefer(settings, self.folders.workspace)
         theme = settings.theme
         if theme is None or self.launch_options.theme is not None or theme == self.themes.name:
             return

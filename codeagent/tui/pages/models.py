@@ -351,7 +351,7 @@ class _Notes(RowsWidget):
 
 def _detail_rows(width: int) -> int:
     """Return how many rows are kept for what is known of a model."""
-    return 2 if width >= 80 else 3
+    return 2 if width >= 110 else 3 if width >= 80 else 4
 
 
 def _cells(facts: ModelFacts) -> tuple[str, ...]:

@@ -205,6 +205,10 @@ class ThemePicker(Picker):
         self._switch = switch
         self._problem = ""
 
+    def hints(self) -> Sequence[str]:
+        _, _, move = super().hints()
+        return ("{picker.choose} keeps it", f"{{picker.close}} restores {self._before}", move)
+
     def action_choose(self) -> None:
         """Choose the marked theme, unless it cannot be used."""
         if not self._problem:
