@@ -98,7 +98,7 @@ def _known(provider: str, entries: list[dict[str, Any]]) -> dict[str, ModelFacts
     for entry in entries:
         given = str(entry.get("id") or entry.get("name") or "").removeprefix("models/")
         name = f"{provider}/{given}"
-        if not given.isprintable() or not 0 < len(given) <= 200 or not _talks(entry):
+        if not given.isprintable() or not 0 < len(given) <= 200:
             continue
         if (known := facts_of(name)) is not None:
             found[name] = facts_in(entry).or_else(known)
@@ -122,16 +122,3 @@ def _age(entry: dict[str, Any]) -> float:
     """Return a number that is smaller for a newer model, the same if that is not known."""
     created = entry.get("created")
     return -created if isinstance(created, int | float) else 0
-
-
-def _talks(entry: dict[str, Any]) -> bool:
-    """Tell whether a model answers in text, as far as Gemini, Mistral and OpenRouter say."""
-    match entry:
-        case {"supportedGenerationMethods": list(can)}:
-            return "generateContent" in can
-        case {"capabilities": {"completion_chat": bool(can)}}:
-            return can
-        case {"architecture": {"output_modalities": list(can)}}:
-            return "text" in can
-        case _:
-            return True

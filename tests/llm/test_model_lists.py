@@ -48,15 +48,8 @@ KEYS = {"anthropic": ("x-api-key", "sk-canary")}
         (
             "groq",
             "/v1/models",
-            {
-                "data": [
-                    {"id": "speaks", "capabilities": {"completion_chat": True}},
-                    {"id": "ranks", "capabilities": {"completion_chat": False}},
-                    {"id": "draws", "architecture": {"output_modalities": ["image"]}},
-                    {"id": "embeds", "supportedGenerationMethods": ["embedContent"]},
-                ]
-            },
-            ["groq/speaks"],
+            {"models": [{"name": "models/llama"}, {"name": 3.5}]},
+            ["groq/llama", "groq/3.5"],
         ),
     ],
 )

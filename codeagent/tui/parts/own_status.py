@@ -4,26 +4,21 @@ one of them."""
 import asyncio
 import json
 import os
-import signal
-import time
-from asyncio.subprocess import DEVNULL, PIPE, Process
 from collections.abc import Mapping
 from contextlib import suppress
 from pathlib import Path
 from string import Formatter
+from subprocess import DEVNULL, TimeoutExpired
 
 from rich.style import Style
-from textual.timer import Timer
 from textual.widget import Widget
 
-from codeagent.core.host_programs import NOWHERE, STATUS_LINE, minimal, start_program
+from codeagent.core.host_programs import NOWHERE, STATUS_LINE, minimal, run_program
 from codeagent.core.programs import find_program, why_not_found
 from codeagent.tui.rendering.ansi import ansi_line
 from codeagent.tui.rendering.lines import cut_end
 from codeagent.tui.status import Status
 
-_PROGRAM = "command"
-"""The field of the program's first line."""
 _EVERY = 5.0
 """Seconds between two starts of the program, but for the end of a turn."""
 _SECONDS = 2.0
@@ -59,107 +54,70 @@ class StatusProgram:
     """
 
     def __init__(self, widget: Widget, command: tuple[str, ...], workspace: Path) -> None:
-        """`widget` is drawn again with each line; its timers and workers are used."""
+        """`widget` is drawn again with each line."""
         self.line = ""
         self._widget = widget
         self._command = command
         self._workspace = workspace
         self._seen: Mapping[str, str] = {}
-        self._was_idle = False
-        self._begun = -_EVERY
-        self._due: Timer | None = None
-        self._running = False
+        self._idle = False
+        self._changed = asyncio.Event()
+        self._ended = asyncio.Event()
+        widget.run_worker(self._follow(), group="status", exclusive=True)
 
     def look(self, status: Status, fields: Mapping[str, str]) -> None:
         """Take note of the status as it is now."""
-        idle = status.run.phase == "idle"
-        ended = idle and not self._was_idle
-        changed = fields != self._seen
-        self._was_idle = idle
-        self._seen = fields
-        if (changed or ended) and (self._due is None or ended):
-            self._arm(0.0 if ended else self._begun + _EVERY - time.monotonic())
+        was_idle, self._idle = self._idle, status.run.phase == "idle"
+        if self._idle and not was_idle:
+            self._changed.set()
+            self._ended.set()
+        if fields != self._seen:
+            self._seen = fields
+            self._changed.set()
 
-    def _arm(self, seconds: float) -> None:
-        if self._due is not None:
-            self._due.stop()
-        self._due = self._widget.set_timer(max(0.01, seconds), self._begin)
-
-    def _begin(self) -> None:
-        if self._running:
-            self._arm(_SECONDS)
-            return
-        self._due = None
-        self._begun = time.monotonic()
-        self._running = True
-        self._widget.run_worker(self._run())
-
-    async def _run(self) -> None:
-        try:
-            self.line = await first_line(self._command, self._workspace, self._seen)
-        except (OSError, ValueError) as error:
-            self.line = f"status_command: {error}"
-        finally:
-            self._running = False
-        self._widget.refresh()
+    async def _follow(self) -> None:
+        while True:
+            await self._changed.wait()
+            self._changed.clear()
+            self._ended.clear()
+            self.line = await asyncio.to_thread(
+                first_line, self._command, self._workspace, self._seen
+            )
+            self._widget.refresh()
+            with suppress(TimeoutError):
+                await asyncio.wait_for(self._ended.wait(), _EVERY)
 
 
-async def first_line(command: tuple[str, ...], workspace: Path, fields: Mapping[str, str]) -> str:
-    """Start the program with the fields as JSON to read, and return the first line that it prints,
-    in plain text.
-
-    Raises OSError or ValueError, whose text is a phrase, if it cannot be started, fails or takes
-    too long.
-    """
-    program = await asyncio.to_thread(find_program, command[0], workspace)
+def first_line(command: tuple[str, ...], workspace: Path, fields: Mapping[str, str]) -> str:
+    """Run the program with the fields as JSON to read, and return the first line that it prints, in
+    plain text, or what went wrong. Blocks."""
+    program = find_program(command[0], workspace)
     if program is None:
-        raise ValueError(why_not_found(command[0], workspace)[0])
-    environment = minimal(os.environ, outside=workspace) | {"CODEAGENT_WORKSPACE": str(workspace)}
-    process = await start_program(
-        STATUS_LINE,
-        (program, *command[1:]),
-        folder=NOWHERE,
-        environment=environment,
-        stdin=PIPE,
-        stdout=PIPE,
-        stderr=DEVNULL,
-        start_new_session=True,
-        limit=_MOST_BYTES,
-    )
-    try:
-        async with asyncio.timeout(_SECONDS):
-            line = await _answer(process, json.dumps(dict(fields)).encode())
-    except TimeoutError:
-        raise ValueError(f"took longer than {_SECONDS:g} s") from None
-    finally:
-        await _end(process)
-    return cut_end(ansi_line(line, Style()).text, _MOST_CELLS)
-
-
-async def _end(process: Process) -> None:
-    """Kill the program and what it started, and wait for its end, unless something else holds its
-    pipe open."""
-    assert process.stdout is not None
-    with suppress(ProcessLookupError):
-        os.killpg(process.pid, signal.SIGKILL)
-    with suppress(TimeoutError):
-        async with asyncio.timeout(_SECONDS):
-            while await process.stdout.read(_MOST_BYTES):
-                pass  # a full pipe would keep it from being seen to end
-            await process.wait()
-
-
-async def _answer(process: Process, told: bytes) -> str:
-    assert process.stdin is not None and process.stdout is not None
-    with suppress(ConnectionError):  # it need not read
-        process.stdin.write(told)
-        await process.stdin.drain()
-    process.stdin.close()
-    try:
-        line = await process.stdout.readline()
-    except ValueError:
-        raise ValueError(f"its first line has more than {_MOST_BYTES} bytes") from None
-    code = await process.wait()
-    if code:
-        raise ValueError(f"exited with {code}")
-    return line.decode(errors="replace").strip()
+        return f"status_command: {why_not_found(command[0], workspace)[0]}"
+    reading, writing = os.pipe()
+    with os.fdopen(reading, "rb", buffering=0) as printed:
+        os.set_blocking(reading, False)
+        try:
+            # A program that prints more than the pipe holds waits until it is ended.
+            done = run_program(
+                STATUS_LINE,
+                (program, *command[1:]),
+                folder=NOWHERE,
+                environment=minimal(os.environ, outside=workspace)
+                | {"CODEAGENT_WORKSPACE": str(workspace)},
+                seconds=_SECONDS,
+                data=json.dumps(dict(fields)).encode(),
+                stdout=writing,
+                stderr=DEVNULL,
+                start_new_session=True,
+            )
+        except TimeoutExpired:
+            return f"status_command: took longer than {_SECONDS:g} s"
+        except OSError as error:
+            return f"status_command: {error.strerror}"
+        finally:
+            os.close(writing)
+        if done.returncode:
+            return f"status_command: exited with {done.returncode}"
+        lines = (printed.read(_MOST_BYTES) or b"").decode(errors="replace").splitlines()
+    return cut_end(ansi_line(lines[0].strip(), Style()).text, _MOST_CELLS) if lines else ""

@@ -1,6 +1,5 @@
 """A user's own status line: a template of fields, and the first line of a program."""
 
-import asyncio
 import json
 from pathlib import Path
 
@@ -86,10 +85,10 @@ def script(folder: Path, text: str) -> tuple[str]:
         ("pwd", "/"),
     ],
 )
-async def test_the_first_line_is_plain_text_and_the_program_reads_the_fields(
+def test_the_first_line_is_plain_text_and_the_program_reads_the_fields(
     tmp_path: Path, text: str, line: str
 ) -> None:
-    assert await first_line(script(tmp_path, text), tmp_path / "work", SOME) == line
+    assert first_line(script(tmp_path, text), tmp_path / "work", SOME) == line
 
 
 @for_each(
@@ -98,33 +97,32 @@ async def test_the_first_line_is_plain_text_and_the_program_reads_the_fields(
         ("echo x; exit 3", "exited with 3"),
         ("sleep 600", "took longer than 0.2 s"),
         ("while :; do echo yes; done", "took longer than 0.2 s"),
-        ("head -c 9000 /dev/zero | tr '\\0' x", "its first line has more than 4096 bytes"),
     ],
 )
-async def test_a_program_that_fails_or_takes_too_long_is_ended_and_says_so(
+def test_a_program_that_fails_or_takes_too_long_is_ended_and_says_so(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, text: str, said: str
 ) -> None:
     monkeypatch.setattr(own_status, "_SECONDS", 0.2 if "took" in said else 30.0)
-    with pytest.raises(ValueError, match=said):
-        await first_line(script(tmp_path, text), tmp_path / "work", SOME)
+    assert first_line(script(tmp_path, text), tmp_path / "work", SOME) == f"status_command: {said}"
 
 
-async def test_a_program_in_the_workspace_is_not_run(
+def test_a_program_in_the_workspace_is_not_run(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     script(tmp_path, "touch ran")
     monkeypatch.setenv("PATH", str(tmp_path))
-    with pytest.raises(ValueError, match="lies in the workspace"):
-        await first_line(("status.sh",), tmp_path, SOME)
-    with pytest.raises(ValueError, match="there is no nothing on PATH"):
-        await first_line(("nothing",), tmp_path, SOME)
+    assert "lies in the workspace" in first_line(("status.sh",), tmp_path, SOME)
+    assert not (tmp_path / "ran").exists()
+    assert first_line(("no-program",), tmp_path, SOME) == (
+        "status_command: there is no no-program on PATH"
+    )
 
 
-async def test_a_program_gets_a_minimal_environment(
+def test_a_program_gets_a_minimal_environment(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setenv("OPENAI_API_KEY", "sk-canary")
-    line = await first_line(
+    line = first_line(
         script(tmp_path, 'echo "$OPENAI_API_KEY:$CODEAGENT_WORKSPACE"'), tmp_path / "w", SOME
     )
     assert line == f":{tmp_path}/w"[:120]
@@ -179,18 +177,32 @@ async def test_the_program_runs_at_the_end_of_a_turn_and_otherwise_seldom(
         app.chat.state.prefer(checked(Settings, {"status_command": list(command)}))
         await until(pilot, lambda: "ready · 1 · ? keys" in shown(app))
         status = app.chat.state.status
-        status.set(phase="thinking", cost_usd=0.5)
-        status.set(phase="answering", cost_usd=0.6)
-        status.set(phase="idle")
-        await until(pilot, lambda: "ready · 2 · ? keys" in shown(app))
-        assert log.read_text() == "xx"
+        for number in range(2, 4):
+            status.set(phase="thinking", cost_usd=0.1 * number)
+            status.set(phase="answering", cost_usd=0.2 * number)
+            await pilot.pause()
+            assert len(log.read_text()) == number - 1
+            status.set(phase="idle")
+            await until(pilot, lambda number=number: f"ready · {number} · ? keys" in shown(app))
+
+
+async def test_the_program_runs_after_a_change_and_not_while_nothing_happens(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    log = tmp_path / "log"
+    command = script(tmp_path, f"printf x >> {log}; wc -c < {log}")
+    app = ReplayApp([], tmp_path, now=0.0)
+    monkeypatch.setattr(own_status, "_EVERY", 0.0)
+    async with app.run_test(size=(80, 24)) as pilot:
+        await settled(pilot)
+        app.chat.state.prefer(checked(Settings, {"status_command": list(command)}))
+        await until(pilot, lambda: "ready · 1 · ? keys" in shown(app))
         for _ in range(3):
-            status.set(notice="something")
-            status.set(notice="")
-        await pilot.pause()
-        monkeypatch.setattr(own_status, "_EVERY", 0.0)
-        status.set(cost_usd=0.7)
-        await until(pilot, lambda: "ready · 3 · ? keys" in shown(app))
+            app.chat.state.status.set(notice="something")
+            app.chat.state.status.set(notice="")
+            await pilot.pause()
+        app.chat.state.status.set(cost_usd=0.7)
+        await until(pilot, lambda: "ready · 2 · ? keys" in shown(app))
 
 
 async def test_a_failure_of_the_program_is_said_in_its_place(tmp_path: Path) -> None:
@@ -209,27 +221,3 @@ async def test_a_failure_of_the_program_is_said_in_its_place(tmp_path: Path) -> 
 
 def shown(app: ReplayApp) -> str:
     return app.chat.query_one(StatusLine).render_line(0).text
-
-
-async def test_programs_end_with_the_screen(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    ended = asyncio.Event()
-    real = own_status.first_line
-
-    async def watched(*given: object) -> str:
-        try:
-            return await real(*given)  # type: ignore[arg-type]  # handed on
-        finally:
-            ended.set()
-
-    monkeypatch.setattr(own_status, "first_line", watched)
-    monkeypatch.setattr(own_status, "_SECONDS", 600.0)
-    app = ReplayApp([], tmp_path, now=0.0)
-    async with app.run_test(size=(80, 24)) as pilot:
-        await settled(pilot)
-        begun = tmp_path / "begun"
-        command = script(tmp_path, f"touch {begun}; sleep 600")
-        app.chat.state.prefer(checked(Settings, {"status_command": list(command)}))
-        await until(pilot, begun.exists)
-    assert ended.is_set()
