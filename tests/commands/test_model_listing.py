@@ -148,9 +148,14 @@ async def test_a_marked_model_keeps_the_name_and_address_that_it_was_marked_with
 ) -> None:
     local.append(LocalServer("vLLM", provider.base_url, ("qwen3",)))
     here, base = launcher(product), provider.base_url.removesuffix("/v1")
-    here.model_marks.toggle(MarkedModel(name="qwen3", api_base=base))
+    for name in ("qwen3", "gone"):
+        here.model_marks.toggle(MarkedModel(name=name, api_base=base))
     last = (await offered(here, Settings()))[-1]
     assert named(last)["qwen3"].api_base == base and "openai/qwen3" not in named(last)
+    assert named(last)["qwen3"].about == "vLLM on this machine"
+    assert (named(last)["gone"].about, named(last)["gone"].api_base) == ("not listed", base)
+    here.model_marks.file.write_text("{")
+    assert "gone" not in named((await offered(here, Settings()))[-1])
 
 
 @for_each(

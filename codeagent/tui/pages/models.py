@@ -1,12 +1,11 @@
 """The lists of `/model` and `/effort`, and what is done with what was chosen."""
 
 import asyncio
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import replace
-from itertools import accumulate, chain, takewhile
+from itertools import chain
 
 from rich.cells import set_cell_size
-from rich.style import Style
 from textual.app import ComposeResult
 from textual.containers import Vertical
 from textual.geometry import Size
@@ -32,11 +31,9 @@ from codeagent.tui.transcript.spelling import dollars, tokens
 
 _ANOTHER_KEY = "another key"
 """The key of a row in the list of models; it cannot be a model's name."""
-_PASTE = PickerRow(_ANOTHER_KEY, "Paste an API key", "tried once, then kept")
-_COLUMNS = {"window": 6, "$ in/out": 11, "tools": 5, "thinks": 6, "images": 6}
-"""Titles and cells, the most important first."""
+_SIZES = (8, 13, 7, 8, 8)
+"""The cells of each column with the gap before it, the most important first."""
 _GAP = 2
-_SIZES = tuple(size + _GAP for size in _COLUMNS.values())
 _SIGNS = 3
 """Cells before a name."""
 _NAME = 28
@@ -45,6 +42,23 @@ _WHERE = 12
 """Cells from which on there is room to say where a model is."""
 _AROUND = 4
 """Rows of the panel besides the list and what is said of a model."""
+
+
+@dataclass(frozen=True)
+class _ModelLine(PickerRow):
+    """A row with what is in its columns."""
+
+    signs: str = ""
+    """Whether it is in use, and a favourite."""
+    cells: tuple[str, ...] = ()
+    """A text for each column; none if the model cannot be used yet."""
+    where: str = ""
+
+
+_PASTE = _ModelLine(_ANOTHER_KEY, "Paste an API key", where="tried once, then kept")
+_TITLES = _ModelLine(
+    "", "model", cells=("window", "$ in/out", "tools", "thinks", "images"), where="where"
+)
 
 
 async def model(chat: ChatScreen, argument: str) -> None:
@@ -80,13 +94,7 @@ async def model(chat: ChatScreen, argument: str) -> None:
         kept = await client.keep({"model": row.name, "api_base": row.api_base})
         server = from_now_on(client.agent.model.server, now.server)
         chat.tell(f"model: {row.name}{server}{kept}")
-        await asyncio.to_thread(_remember, client, now, row)
-
-
-def _remember(client: SessionClient, before: ModelInUse, chosen: ModelRow) -> None:
-    """Put both models at the head of those used last. Raises ConfigError. Blocks."""
-    for each in (before, chosen):
-        client.model_marks.use(_place(each))
+        await asyncio.to_thread(client.model_marks.use, _place(row))
 
 
 def _asked_for(name: str, models: Iterable[ModelRow], now: ModelInUse) -> ModelRow:
@@ -154,11 +162,9 @@ class ModelPicker(Picker):
         self._offer = ModelOffer(())
         self._trouble: tuple[str, ...] = ()
         self._notes = _Notes()
-        self._drawn_rows = _ModelList()
-        self._head = _Head(self._drawn_rows)
-        super().__init__(
-            "Choose the model", (), on_highlight=self._describe, drawn_by=self._drawn_rows
-        )
+        rows = _ModelList(())
+        self._head = _Head(rows)
+        super().__init__("Choose the model", (), on_highlight=self._describe, drawn_by=rows)
 
     def compose(self) -> ComposeResult:
         with Vertical():
@@ -192,20 +198,14 @@ class ModelPicker(Picker):
             self._show()
 
     def _show(self) -> None:
-        first = {
-            place: ModelRow(place.name, "not listed", ready=True, api_base=place.api_base)
-            for place in self._first
-        }
+        first, offered = self._first, {_place(row): row for row in self._offer.rows}
+        rows = [offered[place] for place in dict.fromkeys((*first, *offered)) if place in offered]
         begun = bool(self.models)
-        found = first | {_place(row): row for row in self._offer.rows}
-        self.models = {_key(place): row for place, row in found.items()}
-        self._drawn_rows.drawn = {key: self._drawn(row) for key, row in self.models.items()}
-        rows = [
-            PickerRow(key, row.name, _described(row), warn=not row.ready)
-            for key, row in self.models.items()
-        ]
+        self.models = {_key(_place(row)): row for row in rows}
         self._total = len(rows) + 1
-        self._list.refill([*rows, _PASTE], self.typed, mark=None if begun else _key(self._now))
+        self._list.refill(
+            [*map(self._line_of, rows), _PASTE], self.typed, mark=None if begun else _key(self._now)
+        )
         self._list.styles.height = max(1, self.rows_in(self.size))
         self._head.refresh()
         self._count()
@@ -215,12 +215,18 @@ class ModelPicker(Picker):
         asking = ", ".join(self._offer.waiting)
         return f"asking {cut_end(asking, 40)}{SEPARATOR}" if asking else ""
 
-    def _drawn(self, row: ModelRow) -> "_Drawn":
+    def _line_of(self, row: ModelRow) -> "_ModelLine":
         place = _place(row)
-        signs = ("●" if place == self._now else " ") + (
-            "★" if place in self._marks.favourites else " "
+        used = "●" if place == self._now else " "
+        return _ModelLine(
+            _key(place),
+            row.name,
+            _described(row),
+            warn=not row.ready,
+            signs=used + ("★" if place in self._marks.favourites else " "),
+            cells=_cells(row.facts or ModelFacts()) if row.ready else (),
+            where=row.about,
         )
-        return _Drawn(signs, _cells(row.facts or ModelFacts()) if row.ready else (), row.about)
 
     def _describe(self, key: str) -> None:
         """Say everything about the marked model, and who did not answer."""
@@ -255,58 +261,22 @@ def _key(place: MarkedModel) -> str:
     return place.name if place.api_base is None else f"{place.name} at {place.api_base}"
 
 
-@dataclass(frozen=True)
-class _Drawn:
-    """How a model is drawn."""
-
-    signs: str
-    """Whether it is in use, and a favourite."""
-    cells: tuple[str, ...]
-    """A text for each column; none if it cannot be used yet."""
-    where: str
-
-
 class _ModelList(PickerList):
     """Rows with a column for each fact, as many as there is room for."""
 
-    def __init__(self) -> None:
-        super().__init__(())
-        self.drawn: Mapping[str, _Drawn] = {}
-        """By the keys of the rows."""
-
-    def head(self, palette: Palette) -> Styled:
-        """Return the titles of the columns."""
-        width = self.scrollable_content_region.width - 1
-        titles = _Drawn("", tuple(_COLUMNS), "where")
-        return [("   ", None), *self._cut("model", titles, width - 3, palette.muted)]
-
     def parts(self, row: PickerRow, width: int, palette: Palette, *, marked: bool) -> Styled:
-        drawn = self.drawn.get(row.key) or _Drawn("", (), row.about)
+        assert isinstance(row, _ModelLine)
+        most = min(self.longest, max(_NAME, width - _SIGNS - sum(_SIZES)))
+        room = width - _SIGNS - most
+        cells = ""
+        for text, size in zip(row.cells, _SIZES, strict=False):
+            cells += f"{text:^{size}}" if len(cells) + size <= room else ""
+        room -= len(cells) + _GAP
+        where = cut_end(flat(row.where), room) if room >= _WHERE or not row.cells else ""
         beside = None if marked else palette.warning if row.warn else palette.muted
-        return self._cut(row.text, drawn, width, beside, (palette.accent, palette.text))
-
-    def _cut(
-        self,
-        name: str,
-        drawn: _Drawn,
-        width: int,
-        beside: Style | None,
-        first: tuple[Style | None, Style | None] = (None, None),
-    ) -> Styled:
-        """Return a row; `first` are the styles of its signs and its name."""
-        room = width - _SIGNS - min(self.longest, _NAME)
-        shown = [*takewhile(lambda used: used <= room, accumulate(_SIZES))]
-        most = max(1, min(self.longest, width - _SIGNS - (shown[-1] if shown else 0)))
-        sizes = [*_COLUMNS.values()][: len(shown)]
-        cells = "".join(
-            f"{text:^{size + _GAP}}" for text, size in zip(drawn.cells, sizes, strict=False)
-        )
-        left = width - _SIGNS - most - len(cells) - _GAP
-        where = cut_end(flat(drawn.where), left) if left >= _WHERE or not drawn.cells else ""
-        own, other = first
         return [
-            (f"{drawn.signs:{_SIGNS}}", own),
-            (set_cell_size(cut_middle(flat(name), most), most), other or beside),
+            (f"{row.signs:{_SIGNS}}", palette.accent),
+            (set_cell_size(cut_middle(flat(row.text), most), most), palette.text),
             (f"{cells}{'':{_GAP}}{where}", beside),
         ]
 
@@ -319,7 +289,9 @@ class _Head(RowWidget):
         self._rows = rows
 
     def row(self, width: int, palette: Palette) -> Line:
-        return line(self._rows.head(palette))
+        room = self._rows.scrollable_content_region.width - 4
+        titles = self._rows.parts(_TITLES, room, palette, marked=False)
+        return line([("   ", None), *((text, palette.muted) for text, _ in titles)])
 
 
 class _Notes(RowsWidget):
