@@ -67,7 +67,8 @@ class StatusProgram:
 
     def look(self, status: Status, fields: Mapping[str, str]) -> None:
         """Take note of the status as it is now."""
-        was_idle, self._idle = self._idle, status.run.phase == "idle"
+        was_idle = self._idle
+        self._idle = status.run.phase == "idle"
         if self._idle and not was_idle:
             self._changed.set()
             self._ended.set()
