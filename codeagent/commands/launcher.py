@@ -3,7 +3,7 @@
 import argparse
 import asyncio
 import os
-from collections.abc import Callable, Iterable
+from collections.abc import AsyncIterator, Callable, Iterable
 from contextlib import closing
 from dataclasses import replace
 from functools import partial
@@ -27,9 +27,11 @@ from codeagent.config.local_environment import (
     worktree_name,
 )
 from codeagent.config.settings import Settings
+from codeagent.core.budget import Effort
 from codeagent.core.errors import CodeagentError
 from codeagent.core.events import KnownEvent, UnknownEvent
 from codeagent.core.messages import Message
+from codeagent.core.model import ModelRequest
 from codeagent.core.recipes import Recipes
 from codeagent.core.redact import Redactor
 from codeagent.core.runtime import Session, SessionSummary
@@ -41,11 +43,12 @@ from codeagent.sandbox.described_image import DESCRIBED
 from codeagent.session.fold import CHOICES, fold, last_mode, last_model
 from codeagent.session.store import SessionStore
 from codeagent.tools.ripgrep import find_ripgrep, list_files
-from codeagent.tui.launcher import LAST, OWN_FLAGS, LaunchOptions, Missing, ModelRow
+from codeagent.tui.launcher import LAST, OWN_FLAGS, LaunchOptions, Missing, ModelOffer, ModelRow
 from codeagent.workspace.files import LocalWorkspace
 
 if TYPE_CHECKING:
     from codeagent.commands.ports import App
+    from codeagent.config.model_marks import ModelMarksFile
 
 _MOST_FILES = 200_000
 Events = tuple[KnownEvent | UnknownEvent, ...]
@@ -170,6 +173,22 @@ class LocalLauncher:
 
     async def models(self, settings: Settings) -> tuple[ModelRow, ...]:
         return await self._models.offered(settings)
+
+    def offers(self, settings: Settings, prompt: int | ModelRequest) -> AsyncIterator[ModelOffer]:
+        from codeagent.commands.model_listing import listed  # not before somebody chooses
+
+        return listed(self._models, self._keys, self.model_marks, settings, prompt)
+
+    @property
+    def model_marks(self) -> "ModelMarksFile":
+        from codeagent.config.model_marks import ModelMarksFile  # not during the start
+
+        return ModelMarksFile(state_dir() / "models.json")
+
+    async def efforts(self, settings: Settings) -> tuple[tuple[Effort, str], ...]:
+        from codeagent.commands.model_listing import efforts_of  # likewise
+
+        return await asyncio.to_thread(efforts_of, settings)
 
     async def keep_key(self, variable: str, value: str) -> str:
         return await self._models.keep_key(variable, value)

@@ -38,6 +38,24 @@ ConfiguredHost = Annotated[str, _check_host]
 Url = Annotated[str, matching(r"^https?://[^\s/]", "must begin with http:// or https://")]
 
 
+STATUS_FIELDS = ("model", "mode", "branch", "context", "cost", "cache", "jobs", "command")
+"""What a template of the status line may name."""
+
+
+def _status_template(text: str) -> str:
+    from string import Formatter  # few configurations have a template
+
+    fields = f"the fields are {{{'}, {'.join(STATUS_FIELDS)}}}"
+    try:
+        found = list(Formatter().parse(text))
+    except ValueError as error:
+        raise ValueError(f"not a template: {error}; {fields}") from error
+    for _, name, spec, conversion in found:
+        if name is not None and (name not in STATUS_FIELDS or spec or conversion):
+            raise ValueError(f"no such field {{{name}}}; {fields}")
+    return text
+
+
 def _set_name(name: str) -> str:
     if re.fullmatch(r"[A-Za-z0-9_.-]{1,64}", name) is None:
         raise ValueError("the name of a toolset is 1 to 64 letters, digits, dots, _ or -")
@@ -368,6 +386,18 @@ class ScreenSettings(Section):
     bell: bool = True
     """The terminal's bell, once, when the user is waited for."""
     editor: EditorSettings = EditorSettings()
+    status_line: Annotated[str, filled("text"), _status_template] | None = None
+    """A template such as `{model} | {branch} | {cost}`, instead of the figures of the status line;
+    see docs/how-to/status-line.md."""
+    status_command: Annotated[tuple[str, ...], filled("list"), _no_file_of_the_project] | None = (
+        None
+    )
+    """A program of this machine and its arguments, whose first line is the field `{command}`."""
+
+    @property
+    def status_template(self) -> str | None:
+        """The template; that of the program alone if there is only that."""
+        return self.status_line or ("{command}" if self.status_command else None)
 
 
 @dataclass(frozen=True, kw_only=True)

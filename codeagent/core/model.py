@@ -1,6 +1,7 @@
 """The model port: one request in, a stream of small events out."""
 
 from collections.abc import AsyncIterator, Callable
+from dataclasses import asdict, replace
 from typing import Literal, Protocol
 
 from codeagent.core.budget import Effort
@@ -163,6 +164,25 @@ class Model(Protocol):
         the connection."""
 
     async def close(self) -> None: ...
+
+
+@dataclass(frozen=True)
+class ModelFacts:
+    """What is known of a model; None: it is not known."""
+
+    window: int | None = None
+    """In tokens, for the prompt and the answer together."""
+    tools: bool | None = None
+    """Whether it is shown tools: whether it takes them, and its chat template has them."""
+    thinking: bool | None = None
+    images: bool | None = None
+    prices: tuple[float, float] | None = None
+    """US dollars per million tokens, of input and of output."""
+
+    def or_else(self, other: "ModelFacts") -> "ModelFacts":
+        """Return what is known here, and the rest as `other` has it."""
+        known = {name: value for name, value in asdict(self).items() if value is not None}
+        return replace(other, **known)
 
 
 @dataclass(frozen=True)

@@ -26,7 +26,7 @@ from codeagent.core.model import ModelRequest
 from codeagent.core.sanitize import one_line
 from codeagent.core.tool import ToolDefinition
 from codeagent.llm.per_message import Converted, in_order
-from codeagent.llm.providers import Family
+from codeagent.llm.providers import Family, Target
 from codeagent.llm.stream import is_object
 
 Wire = dict[str, Any]
@@ -107,6 +107,18 @@ def thinking_arguments(
         "thinking": {"type": "enabled", "budget_tokens": budget},
         "max_tokens": max(int(min(max_tokens + budget, limit)), budget + 1),
     }
+
+
+def said_thinking(effort: Effort, target: Target) -> str:
+    """Return how the model is asked to think that much, in a few words; empty if it is not asked."""
+    asked = thinking_arguments(effort, target.family, target.max_tokens, target.facts, target.room)
+    match asked:
+        case {"thinking": {"budget_tokens": int(most)}}:
+            return f"up to {most:,} tokens of thinking"
+        case {"reasoning_effort": str(word)}:
+            return f"asked for as effort {word}"
+        case _:
+            return "it is not asked to think"
 
 
 def asked_effort(

@@ -148,6 +148,7 @@ _WITHOUT_KEYS: dict[CommandGroup, tuple[Action, ...]] = {
         Action(
             "command.model",
             "choose the model",
+            does="models:model",
             arguments="[name]",
             while_running=False,
             needs_conversation=True,
@@ -155,6 +156,7 @@ _WITHOUT_KEYS: dict[CommandGroup, tuple[Action, ...]] = {
         Action(
             "command.effort",
             "how much the model thinks",
+            does="models:effort",
             arguments="[off|low|medium|high|tokens]",
             while_running=False,
             needs_conversation=True,

@@ -2,7 +2,7 @@
 need not import it."""
 
 import os
-from collections.abc import Callable, Mapping
+from collections.abc import AsyncIterator, Callable, Mapping
 from dataclasses import field
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal, Protocol
@@ -13,10 +13,12 @@ from codeagent.core.dataclass import dataclass
 
 if TYPE_CHECKING:  # the first frame needs the values, but nothing that these import
     from codeagent.config.choices import Choices
+    from codeagent.config.model_marks import ModelMarksFile
     from codeagent.config.settings import Settings
     from codeagent.core.events import KnownEvent, UnknownEvent
     from codeagent.core.extension import Extension
     from codeagent.core.messages import Message
+    from codeagent.core.model import ModelFacts, ModelRequest
     from codeagent.core.recipes import Recipes
     from codeagent.core.runtime import Session, SessionSummary
 
@@ -81,6 +83,22 @@ class ModelRow:
     ready: bool
     """Whether it can be used: its key is set, or it needs none."""
     api_base: str | None = None
+    facts: "ModelFacts | None" = None
+    """What is known of it, if somebody was asked."""
+    next_cost: float | None = None
+    """The US dollars of sending it the next request, none of it cached; None if that is not
+    known."""
+
+
+@dataclass(frozen=True)
+class ModelOffer:
+    """The models to choose from, as far as their servers and providers have answered."""
+
+    rows: tuple[ModelRow, ...]
+    waiting: tuple[str, ...] = ()
+    """Who has not answered yet."""
+    problems: tuple[str, ...] = ()
+    """Who listed no models, and why; one line each."""
 
 
 @dataclass(frozen=True)
@@ -202,6 +220,24 @@ class Launcher(Protocol):
     async def models(self, settings: "Settings") -> tuple[ModelRow, ...]:
         """Return the models worth offering: the one in use, hosted ones with a key, and those of
         local servers."""
+
+    def offers(
+        self, settings: "Settings", prompt: "int | ModelRequest"
+    ) -> "AsyncIterator[ModelOffer]":
+        """Yield those at once, and again with each answer of a local server, of the server in use,
+        and of a provider whose key is there, what it serves or offers and what is known of it.
+
+        `prompt` is what the next request sends, or how many tokens. Who does not answer within seconds is
+        reported.
+        """
+
+    @property
+    def model_marks(self) -> "ModelMarksFile":
+        """The user's favourites among the models, and those chosen last."""
+
+    async def efforts(self, settings: "Settings") -> tuple[tuple[Effort, str], ...]:
+        """Return how much the model can be told to think, each with what that means to it; empty if
+        it is known not to think."""
 
     async def keep_key(self, variable: str, value: str) -> str:
         """Try a key with its provider, then keep it in the keyring or, without one, in a file with

@@ -1,7 +1,7 @@
 """What the screen reads of a session, and of what surrounds it: other sessions, models, files."""
 
 import asyncio
-from collections.abc import Callable, Mapping
+from collections.abc import AsyncIterator, Callable, Mapping
 from dataclasses import replace
 from functools import partial
 from typing import TYPE_CHECKING, Any, assert_never
@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any, assert_never
 from codeagent.config.choices import Choices
 from codeagent.config.settings import Settings
 from codeagent.core.audit import LedgerRow, decisions, gather_stats
+from codeagent.core.budget import Effort
 from codeagent.core.checkpoints import Rewind
 from codeagent.core.compaction import preview
 from codeagent.core.errors import CheckpointError, CodeagentError, ConfigError
@@ -19,10 +20,18 @@ from codeagent.core.messages import text_of
 from codeagent.core.model import ModelInUse, ModelRequest
 from codeagent.core.runtime import AgentHandle, Session, SessionSummary
 from codeagent.core.toolbox import Toolbox
-from codeagent.tui.launcher import ExtensionsInUse, Launcher, LaunchOptions, Missing, ModelRow
+from codeagent.tui.launcher import (
+    ExtensionsInUse,
+    Launcher,
+    LaunchOptions,
+    Missing,
+    ModelOffer,
+    ModelRow,
+)
 from codeagent.tui.state import UiState
 
-if TYPE_CHECKING:  # as in `facts`
+if TYPE_CHECKING:  # as in `facts`, and not before a model is marked
+    from codeagent.config.model_marks import ModelMarksFile
     from codeagent.tui.facts import Facts
     from codeagent.tui.info_pages import About
 
@@ -130,6 +139,24 @@ class SessionReader:
     async def models(self) -> tuple[ModelRow, ...]:
         """Return the models worth offering."""
         return await self.launcher.models(await self._present_settings())
+
+    async def offers(self) -> AsyncIterator[ModelOffer]:
+        """Yield the models to choose from, as their servers and providers answer, with what the
+        next request would cost."""
+        last = self._state.status.now.usage.context_tokens
+        first = None if last or self._runtime is None else self._runtime.next_request()
+        settings = await self._present_settings()
+        async for offer in self.launcher.offers(settings, first or last):
+            yield offer
+
+    async def efforts(self) -> tuple[tuple[Effort, str], ...]:
+        """Return how much the model can be told to think, each with what that means to it."""
+        return await self.launcher.efforts(await self._present_settings())
+
+    @property
+    def model_marks(self) -> "ModelMarksFile":
+        """The user's favourites among the models, and those chosen last."""
+        return self.launcher.model_marks
 
     @property
     def reads_kept_texts(self) -> bool:

@@ -4,6 +4,7 @@ from dataclasses import fields, replace
 from typing import TYPE_CHECKING, Any, Literal
 
 from codeagent.core.dataclass import dataclass
+from codeagent.tui.transcript.spelling import counted, dollars, tokens
 
 if TYPE_CHECKING:  # the first frame does not show any
     from codeagent.core.memory import TodoItem
@@ -153,3 +154,29 @@ def sandbox_words(info: "SandboxInfo | None") -> str:
     if info.kind != "docker":
         return "off" if info.kind == "host" else "not needed: a replay"
     return "docker"
+
+
+def fields_of(status: Status) -> dict[str, str]:
+    """Return the fields that a template of the user's may have, but for `command`; those without a
+    value are empty."""
+    usage, folder = status.usage, status.folder
+    about = "~" if usage.estimated else ""
+    window = f"/{tokens(usage.context_window)}" if usage.context_window else ""
+    cached = min(100, round(100 * usage.cache_read_tokens / max(1, usage.input_tokens)))
+    return {
+        "model": status.conversation.model,
+        "mode": status.conversation.mode,
+        "branch": folder.branch + (f" ±{folder.changes}" if folder.changes else ""),
+        "context": f"{about}{tokens(usage.context_tokens)}{window} ctx"
+        if usage.context_tokens
+        else "",
+        "cost": _cost(usage, about),
+        "cache": f"cache {cached}%" if usage.cache_read_tokens and usage.input_tokens else "",
+        "jobs": counted(status.work.jobs, "job", "jobs") if status.work.jobs else "",
+    }
+
+
+def _cost(usage: UsageStatus, about: str) -> str:
+    if usage.cost_usd is not None:
+        return about + dollars(usage.cost_usd)
+    return "no price" if usage.input_tokens else ""

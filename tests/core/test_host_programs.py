@@ -43,6 +43,7 @@ MODULES = {
     "COMMIT_HOOKS": {"workspace.commits"},
     "SERVER": {"sandbox.programs"},
     "HOOK": {"agent.hooks.command"},
+    "STATUS_LINE": {"tui.parts.own_status"},
     "COMMAND": {"sandbox.host"},
     "EDITOR": {"tui.parts.external_editor"},
     "EDITOR_WINDOW": {"tui.parts.external_editor"},

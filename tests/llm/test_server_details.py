@@ -8,9 +8,9 @@ import pytest
 
 from codeagent.core.errors import ModelError
 from codeagent.core.messages import UserMessage
-from codeagent.core.model import Adapted
+from codeagent.core.model import Adapted, ModelFacts
 from codeagent.llm.factory import ModelOptions, open_model
-from codeagent.llm.server_details import ServedModel, ask_server
+from codeagent.llm.server_details import ask_about, ask_server, facts_in
 from codeagent.llm.server_knowledge import ServerKnowledge
 from tests.llm.asking import ask, request
 from tests.servers import FakeProvider, Turn, openai_server
@@ -25,21 +25,19 @@ LLAMA: Facts = {
     "/v1/models": {"data": [{"id": "gemma.gguf", "meta": {"n_ctx_train": 32768}}]},
 }
 OLLAMA_INFO = {"general.architecture": "gemma3", "gemma3.context_length": 131072}
-SAID: list[tuple[Facts, ServedModel]] = [
-    (LLAMA, ServedModel(4096, tools=False)),
+SAID: list[tuple[Facts, ModelFacts]] = [
+    (LLAMA, ModelFacts(4096, tools=False)),
     (
         {
             "/props": {
                 "default_generation_settings": {"n_ctx": 8192},
                 "chat_template_caps": {"supports_tools": True},
+                "modalities": {"vision": True, "audio": False},
             }
         },
-        ServedModel(8192, tools=True),
+        ModelFacts(8192, tools=True, images=True),
     ),
-    (
-        {"/v1/models": {"data": [{"id": "m", "max_model_len": 2048}, {"id": "n"}]}},
-        ServedModel(2048),
-    ),
+    ({"/v1/models": {"data": [{"id": "m", "max_model_len": 2048}, {"id": "n"}]}}, ModelFacts(2048)),
     (
         {
             "/v1/models": {"data": [{"id": "m"}]},
@@ -54,7 +52,7 @@ SAID: list[tuple[Facts, ServedModel]] = [
                 ]
             },
         },
-        ServedModel(4096, tools=True),
+        ModelFacts(4096, tools=True),
     ),
     (
         {
@@ -64,27 +62,27 @@ SAID: list[tuple[Facts, ServedModel]] = [
                 "parameters": "num_ctx      4096",
             }
         },
-        ServedModel(4096, tools=False),
+        ModelFacts(4096, tools=False, thinking=False, images=False),
     ),
     (
         {
             "/api/show": {"capabilities": ["completion", "tools"], "model_info": OLLAMA_INFO},
             "/api/ps": {"models": [{"name": "m", "context_length": 16384}]},
         },
-        ServedModel(16384, tools=True),
+        ModelFacts(16384, tools=True, thinking=False, images=False),
     ),
     (
-        {"/api/show": {"capabilities": ["tools"], "model_info": OLLAMA_INFO}},
-        ServedModel(131072, tools=True),
+        {"/api/show": {"capabilities": ["tools", "thinking", "vision"], "model_info": OLLAMA_INFO}},
+        ModelFacts(131072, tools=True, thinking=True, images=True),
     ),
-    ({}, ServedModel()),
-    ({"/props": {"default_generation_settings": [], "chat_template_caps": "x"}}, ServedModel()),
-    ({"/v1/models": {"data": [1, {"id": "n", "max_model_len": 9}, {"id": "o"}]}}, ServedModel()),
+    ({}, ModelFacts()),
+    ({"/props": {"default_generation_settings": [], "chat_template_caps": "x"}}, ModelFacts()),
+    ({"/v1/models": {"data": [1, {"id": "n", "max_model_len": 9}, {"id": "o"}]}}, ModelFacts()),
 ]
 
 
 @for_each(("facts", "known"), SAID)
-async def test_each_server_is_understood(facts: Facts, known: ServedModel) -> None:
+async def test_each_server_is_understood(facts: Facts, known: ModelFacts) -> None:
     async with openai_server([]) as fake:
         fake.facts |= facts
         assert await ask_server(fake.base_url, {}, "m") == known
@@ -102,12 +100,67 @@ WAYS_TO_WRITE_IT = [
 ]
 
 
+ENTRIES: list[tuple[dict[str, Any], ModelFacts]] = [
+    (  # Anthropic
+        {
+            "max_input_tokens": 200_000,
+            "capabilities": {
+                "image_input": {"supported": True},
+                "thinking": {"supported": False, "types": {}},
+            },
+        },
+        ModelFacts(200_000, thinking=False, images=True),
+    ),
+    (  # Mistral
+        {
+            "max_context_length": 131_072,
+            "capabilities": {"function_calling": True, "vision": False},
+        },
+        ModelFacts(131_072, tools=True, images=False),
+    ),
+    (  # OpenRouter
+        {
+            "context_length": 1000,
+            "pricing": {"prompt": "0.000003", "completion": "0.000015"},
+            "supported_parameters": ["tools"],
+            "architecture": {"input_modalities": ["text", "image"]},
+        },
+        ModelFacts(1000, tools=True, thinking=False, images=True, prices=(3.0, 15.0)),
+    ),
+    ({"inputTokenLimit": 1_048_576, "thinking": True}, ModelFacts(1_048_576, thinking=True)),
+    ({"type": "vlm", "capabilities": ["tool_use", 1]}, ModelFacts(tools=True, images=True)),
+    ({"type": "llm"}, ModelFacts(images=False)),
+    ({"pricing": {"prompt": "-1", "completion": "x"}, "architecture": 3}, ModelFacts()),
+    ({"pricing": {"prompt": "nan", "completion": "inf"}, "capabilities": "all"}, ModelFacts()),
+]
+
+
+@for_each(("entry", "known"), ENTRIES)
+def test_an_entry_of_a_list_of_models_is_understood(
+    entry: dict[str, Any], known: ModelFacts
+) -> None:
+    assert facts_in(entry) == known
+
+
+async def test_several_models_of_a_server_are_asked_about_at_once() -> None:
+    async with openai_server([]) as fake:
+        fake.facts["/v1/models"] = {
+            "data": [{"id": "m", "max_model_len": 2048}, {"id": "n", "max_model_len": 4096}]
+        }
+        fake.facts["/props"] = {"default_generation_settings": {"n_ctx": 9}}
+        assert await ask_about(fake.base_url, {}, ("m", "n")) == {
+            "m": ModelFacts(2048),
+            "n": ModelFacts(4096),
+        }
+    assert [each.path for each in fake.asked].count("/v1/models") == 1
+
+
 @for_each("way", WAYS_TO_WRITE_IT)
 async def test_a_server_is_asked_however_its_address_is_written(way: str) -> None:
     async with openai_server([]) as fake:
         fake.facts |= LLAMA
         known = await ask_server(fake.base_url.removesuffix("/v1") + way, {}, "m")
-    assert known == ServedModel(4096, tools=False)
+    assert known == ModelFacts(4096, tools=False)
     assert {each.path.partition("?")[2] for each in fake.asked} == {way.partition("?")[2]}
 
 

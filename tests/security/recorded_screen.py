@@ -7,12 +7,14 @@ write.
 
 import asyncio
 import sys
+from collections.abc import AsyncIterator
 from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
 
 from codeagent.config.checking import checked
 from codeagent.config.extensions import Extensions, all_extensions
+from codeagent.config.model_marks import ModelMarksFile
 from codeagent.config.settings import Settings
 from codeagent.core.display import (
     DiffBlock,
@@ -23,10 +25,11 @@ from codeagent.core.display import (
     TextBlock,
 )
 from codeagent.core.events import Notice, SteerQueued
+from codeagent.core.model import ModelInUse
 from codeagent.core.runtime import SessionSummary
 from codeagent.tui.app import run_app
 from codeagent.tui.facts import Fact, Facts
-from codeagent.tui.launcher import AppFolders, LaunchOptions, Missing, ModelRow
+from codeagent.tui.launcher import AppFolders, LaunchOptions, Missing, ModelOffer, ModelRow
 from codeagent.tui.reduce import Reducer
 from codeagent.tui.session_client import SessionClient
 from codeagent.tui.state import UiState
@@ -90,6 +93,19 @@ class RecordedClient:
 
     async def models(self) -> tuple[ModelRow, ...]:
         return tuple(ModelRow(text, text, True) for text in self._texts)
+
+    async def offers(self) -> AsyncIterator[ModelOffer]:
+        texts = tuple(self._texts)
+        rows = (ModelRow(text, text, n % 2 == 0, text) for n, text in enumerate(texts))
+        yield ModelOffer(tuple(rows), texts, texts)
+
+    @property
+    def model_marks(self) -> ModelMarksFile:
+        return ModelMarksFile(Path("/nonexistent/models.json"))
+
+    @property
+    def agent(self) -> Any:
+        return SimpleNamespace(model=ModelInUse("m"))
 
     async def files(self) -> tuple[str, ...]:
         return tuple(self._texts)

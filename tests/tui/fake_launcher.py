@@ -9,9 +9,10 @@ from codeagent.agent.parts import ConversationPart
 from codeagent.config.checking import checked
 from codeagent.config.choices import Choices
 from codeagent.config.extensions import Extensions, all_extensions
+from codeagent.config.model_marks import ModelMarksFile
 from codeagent.config.settings import Settings
 from codeagent.core.acts import Act, Prompt, Queued, Refused, RunGroup, RunRecipe
-from codeagent.core.budget import Budget
+from codeagent.core.budget import LEVELS, Budget, Effort
 from codeagent.core.checkpoints import Rewind
 from codeagent.core.errors import CodeagentError, SessionInUse, SessionNotFound
 from codeagent.core.events import KnownEvent, UnknownEvent
@@ -22,7 +23,7 @@ from codeagent.core.runtime import OfferedText, PartT, Session, SessionSummary, 
 from codeagent.core.sandbox import SandboxInfo
 from codeagent.core.toolbox import Toolbox
 from codeagent.tui.commands import table_with
-from codeagent.tui.launcher import LaunchOptions, Missing, ModelRow
+from codeagent.tui.launcher import LaunchOptions, Missing, ModelOffer, ModelRow
 from tests.fakes import FakeOutputs, FakeRecipes, FakeSkills
 from tests.tui.fake_jobs import FakeJobs
 
@@ -116,6 +117,9 @@ class FakeLauncher:
     said: tuple[Message, ...] = ()
     """What the model is sent."""
     book: FakeRecipes = field(default_factory=FakeRecipes)
+    offered: tuple[ModelOffer, ...] = ()
+    marks: Path = Path("/nonexistent/models.json")
+    levels: tuple[tuple[Effort, str], ...] = tuple((level, f"as {level}") for level in LEVELS)
 
     def settings(self, options: LaunchOptions) -> Settings:
         return checked(
@@ -189,6 +193,19 @@ class FakeLauncher:
 
     async def models(self, settings: Settings) -> tuple[ModelRow, ...]:
         return (ModelRow("demo", "needs no key", ready=True),)
+
+    async def offers(
+        self, settings: Settings, prompt: int | ModelRequest
+    ) -> AsyncIterator[ModelOffer]:
+        for offer in self.offered:
+            yield offer
+
+    @property
+    def model_marks(self) -> ModelMarksFile:
+        return ModelMarksFile(self.marks)
+
+    async def efforts(self, settings: Settings) -> tuple[tuple[Effort, str], ...]:
+        return self.levels
 
     async def keep_key(self, variable: str, value: str) -> str:
         self.kept.append((variable, value))

@@ -388,6 +388,9 @@ WALKS: dict[str, Walk] = {
             command("theme"),
             until_page,
             "ctrl+c",
+            command("model"),
+            until_page,
+            "ctrl+f",
         ],
     ),
     "page": (

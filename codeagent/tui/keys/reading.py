@@ -21,6 +21,13 @@ READING = (
     Action("picker.down", "row below", "down,ctrl+n", "move(1)", priority=True),
     Action("picker.page_up", "a page up", "pageup", "page(-1)", priority=True),
     Action("picker.page_down", "a page down", "pagedown", "page(1)", priority=True),
+    Action(
+        "picker.favourite",
+        "/model: make it a favourite, or no longer",
+        "ctrl+f",
+        on="ModelPicker",
+        priority=True,
+    ),
     Action("page.close", "close", "escape,q"),
     Action("page.find", "find", "slash", on="OutputScreen"),
     Action("page.next", "next match", "n", on="OutputScreen"),

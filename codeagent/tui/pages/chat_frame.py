@@ -75,9 +75,10 @@ class ChatFrame(Screen[None]):
         yield self._header
         with self._foot:
             yield ComposerArea(self.composer, self.state, mode_key=keys.shown("chat.mode"))
-            yield StatusLine(
+            self._status_line = StatusLine(
                 self.state, clock=self.clock, to_background=keys.shown("chat.background")
             )
+            yield self._status_line
 
     @property
     def conversation(self) -> "ConversationParts":
@@ -145,6 +146,7 @@ class ChatFrame(Screen[None]):
         """Do what the settings say about the screen; a theme of the command line wins."""
         self.card.rings = settings.bell
         self.app.editor = settings.editor  # type: ignore[attr-defined]  # read by external_editor
+        self._status_line.prefer(settings, self.folders.workspace)
         theme = settings.theme
         if theme is None or self.launch_options.theme is not None or theme == self.themes.name:
             return

@@ -7,6 +7,7 @@ from textual import on
 from textual.app import ComposeResult
 from textual.containers import Vertical
 from textual.events import Resize
+from textual.geometry import Size
 
 from codeagent.core.errors import ConfigError
 from codeagent.core.pulse import ago
@@ -41,12 +42,14 @@ class Picker(Panel[str | None]):
         marked: str = "",
         on_highlight: Preview | None = None,
         typing: str = "type to narrow the list",
+        drawn_by: PickerList | None = None,
     ) -> None:
-        """`marked` is the key of the row to mark first; `typing` says what typing does."""
+        """`marked` is the key of the row to mark first; `typing` says what typing does; `drawn_by`
+        is a list that draws its rows in its own way."""
         super().__init__()
         self._preview = on_highlight
         self._line = LineInput(placeholder=typing, compact=True)
-        self._list = PickerList(rows, marked)
+        self._list = drawn_by or PickerList(rows, marked)
         self._total = self._list.count
         self._title = TitleRow(title, f"{self._total}")
         self._hints = HintRow()
@@ -59,18 +62,24 @@ class Picker(Panel[str | None]):
             yield self._hints
 
     def on_mount(self) -> None:
-        hints = (
+        self._hints.show((), self.hints())
+        self._line.focus()
+
+    def hints(self) -> Sequence[str]:
+        """Return what the keys do."""
+        return (
             "{picker.choose} chooses it",
             "{picker.close} closes",
             "{picker.up} and {picker.down} move",
         )
-        self._hints.show((), hints)
-        self._line.focus()
 
     def on_resize(self, event: Resize) -> None:
         """Keep the height while the list is narrowed, so that nothing jumps."""
-        most = max(1, event.size.height * 3 // 4 - _AROUND)
-        self._list.styles.height = min(max(1, self._total), most)
+        self._list.styles.height = max(1, self.rows_in(event.size))
+
+    def rows_in(self, size: Size) -> int:
+        """Return how many rows the list has on a screen of that size."""
+        return min(self._total, size.height * 3 // 4 - _AROUND)
 
     def tell(self, text: str) -> None:
         """Show one line instead of the hints; an empty one brings them back."""
@@ -99,8 +108,17 @@ class Picker(Panel[str | None]):
     def _narrow(self, message: LineInput.Changed) -> None:
         message.stop()
         self._list.narrow(message.value)
-        count = self._list.count
-        self._title.tell(f"{count} of {self._total}" if count != self._total else f"{count}")
+        self._count()
+
+    def _count(self) -> None:
+        count = f"{self._list.count}"
+        if count != f"{self._total}":
+            count += f" of {self._total}"
+        self._title.tell(self.said_beside() + count)
+
+    def said_beside(self) -> str:
+        """Return what the title says before the number of rows."""
+        return ""
 
     @on(PickerList.Marked)
     def _marked(self, message: PickerList.Marked) -> None:
@@ -203,6 +221,10 @@ class ThemePicker(Picker):
         self._before = switch.name
         self._switch = switch
         self._problem = ""
+
+    def hints(self) -> Sequence[str]:
+        _, _, move = super().hints()
+        return ("{picker.choose} keeps it", f"{{picker.close}} restores {self._before}", move)
 
     def action_choose(self) -> None:
         """Choose the marked theme, unless it cannot be used."""

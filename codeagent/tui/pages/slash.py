@@ -2,16 +2,14 @@
 here."""
 
 import sys
-from collections.abc import Awaitable, Callable, Mapping, Sequence
+from collections.abc import Awaitable, Callable, Sequence
 from dataclasses import replace
 from functools import partial
 from importlib import import_module
 from typing import Any, get_args
 
-from codeagent.core.acts import SetEffort, SetModel, SetNetwork, SetToolset, TrustTools
-from codeagent.core.budget import parse_effort, said_effort
+from codeagent.core.acts import SetNetwork, SetToolset, TrustTools
 from codeagent.core.errors import CodeagentError
-from codeagent.core.model import ModelInUse, same_provider
 from codeagent.core.policy import Mode, NetworkLevel
 from codeagent.core.sanitize import one_line
 from codeagent.tui.actions import Action
@@ -19,21 +17,16 @@ from codeagent.tui.commands import NOT_RUN, OFFERED, help_markdown, mistyped, wr
 from codeagent.tui.facts import Facts
 from codeagent.tui.info_pages import About
 from codeagent.tui.keymap import keymap_of
-from codeagent.tui.launcher import Missing, ModelRow
 from codeagent.tui.pages.changes import ChangesScreen
 from codeagent.tui.pages.chat import ChatScreen
 from codeagent.tui.pages.facts import FactsPage
 from codeagent.tui.pages.info import KeySheet, TextScreen
-from codeagent.tui.pages.opening import FirstRun
 from codeagent.tui.pages.permissions import PermissionsScreen
-from codeagent.tui.pages.picker import Picker, ThemePicker, model_rows, palette_rows, session_rows
+from codeagent.tui.pages.picker import Picker, ThemePicker, palette_rows, session_rows
 from codeagent.tui.pages.queue import QueuePage
 from codeagent.tui.pages.tools import DISTRUSTED, ToolsScreen
 from codeagent.tui.parts.marked_list import PickerRow
 from codeagent.tui.parts.typed_input import CommandInput, parse_input
-
-_ANOTHER_KEY = "another key"
-"""The key of a row in the list of models; it cannot be a model's name."""
 
 Handler = Callable[[ChatScreen, str], Awaitable[None]]
 """The function of a row: takes the argument of its command, and returns once the pages it opened
@@ -211,75 +204,6 @@ async def tools(chat: ChatScreen, argument: str) -> None:
             chat.tell(
                 f"/tools takes nothing, trust, distrust, on SET or off SET, not '{one_line(argument, 40)}'"
             )
-
-
-async def model(chat: ChatScreen, argument: str) -> None:
-    """Handle `/model [name]`; asks for the key that it needs."""
-    client = await chat.outbox.ready()
-    models = {row.name: row for row in await client.models()}
-    present = chat.state.status.now.conversation.model
-    rows = [
-        *model_rows(models.values()),
-        PickerRow(_ANOTHER_KEY, "Paste an API key", "tried once, then kept"),
-    ]
-    name = argument or await _pick(chat, "Choose the model", rows, marked=present)
-    if name == _ANOTHER_KEY:
-        own = client.agent.model.api_base
-        whose = "your model's provider" if own is None else one_line(own, 80)
-        asked = Missing("key", f"Paste the API key from {whose}", variable=own or "")
-        name = present if await _new_key(chat, asked) else None
-    if not name:
-        return
-    row = (
-        _asked_for(name, models, client.agent.model)
-        if argument
-        else models.get(name) or ModelRow(name, "", True)
-    )
-    missing = await client.missing(row)
-    if missing is not None and missing.kind == "key" and await _new_key(chat, missing):
-        missing = await client.missing(row)
-    if missing is not None:
-        chat.tell(missing.text)
-    elif (refused := await client.finish(SetModel(row.name, row.api_base))) is not None:
-        chat.tell(refused.reason)
-    else:
-        chat.launch_options = replace(
-            chat.launch_options, model=row.name, api_base=row.api_base, chosen=True
-        )
-        kept = await client.keep({"model": row.name, "api_base": row.api_base})
-        chat.tell(f"model: {name}{kept}")
-
-
-def _asked_for(name: str, models: Mapping[str, ModelRow], now: ModelInUse) -> ModelRow:
-    """Return the model of a typed name: the one that a local server offers, else at the server of
-    the present one."""
-    row = models.get(name, ModelRow(name, "", ready=True))
-    stays = row.api_base is None and same_provider(name, now.name)
-    return replace(row, api_base=now.api_base) if stays else row
-
-
-async def _new_key(chat: ChatScreen, missing: Missing) -> bool:
-    """Ask for a new key; returns whether one was kept."""
-    page = FirstRun(missing, (await chat.outbox.ready()).keep_key)
-    await chat.app.push_screen_wait(page)
-    return page.key_kept
-
-
-async def effort(chat: ChatScreen, argument: str) -> None:
-    """Handle `/effort [off|low|medium|high|TOKENS]`. Raises ConfigError."""
-    client = await chat.outbox.ready()
-    if not argument:
-        now = client.agent.model.effort
-        chat.tell("thinking: " + ("the provider's default" if now is None else said_effort(now)))
-        return
-    wanted = parse_effort(argument)
-    refused = await client.finish(SetEffort(wanted))
-    if refused is not None:
-        chat.tell(refused.reason)
-        return
-    chat.tell(
-        f"thinking: {said_effort(wanted)}, from the next answer on{await client.keep({'thinking': wanted})}"
-    )
 
 
 async def theme(chat: ChatScreen, argument: str) -> None:

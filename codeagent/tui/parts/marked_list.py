@@ -217,6 +217,17 @@ class PickerList(MarkedList[PickerRow]):
         self._take(rows)
         super().show(rows, mark=mark)
 
+    @property
+    def longest(self) -> int:
+        """The cells of the longest text of a row."""
+        return self._column
+
+    def refill(self, rows: Sequence[PickerRow], query: str, mark: object = None) -> None:
+        """Replace the rows, and show those that match; unless `mark` says which to mark, the mark
+        stays where it is if it can."""
+        self._take(rows)
+        super().show(matching(rows, query), mark=mark)
+
     def narrow(self, query: str) -> None:
         """Show the matching rows, the best first; the mark stays on its row, or moves to the
         best."""
