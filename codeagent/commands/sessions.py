@@ -23,23 +23,12 @@ from codeagent.commands.arguments import (
     say,
     workspace_of,
 )
+from codeagent.commands.session_show import approval_lines, call_line, show
 from codeagent.config.extensions import actions_of
-from codeagent.console.colour import for_eyes, has_colours, paint, print_line, write_styled
+from codeagent.console.colour import for_eyes
 from codeagent.console.table import Column, print_table
-from codeagent.core.approval_events import ApprovalResolved, EffectsFound
-from codeagent.core.audit import CallRecord, LedgerRow, audit, decided_by, decisions
+from codeagent.core.audit import CallRecord, LedgerRow, audit, decisions
 from codeagent.core.errors import ConfigError, SessionError
-from codeagent.core.event_json import event_json
-from codeagent.core.events import (
-    KnownEvent,
-    MessageAdded,
-    RunFinished,
-    RunStarted,
-    ToolResultAdded,
-    ToolStarted,
-    UnknownEvent,
-)
-from codeagent.core.messages import AssistantMessage, UserMessage, text_of
 from codeagent.core.pulse import ago
 from codeagent.core.redact import Redactor
 from codeagent.core.runtime import SessionSummary
@@ -48,7 +37,6 @@ from codeagent.session.export import FORMATS, write_down, written_down
 from codeagent.session.memory import SessionMemory
 from codeagent.session.repair import check_recording
 from codeagent.session.store import SessionStore
-from codeagent.session.story import answers_first, speaker
 from codeagent.session.upkeep import PruneRule, clear_leftovers, fork, prunable, remove
 
 if TYPE_CHECKING:
@@ -60,11 +48,8 @@ _FOLDER = Column("FOLDER", cut=True)
 _PROMPT = Column("TITLE OR PROMPT", cut=True)
 _ACTIONS = ("list", "show", "check", "export", "search", "rename", "fork", "prune")
 """Those of the kernel; extensions have others."""
-_INDENT = " " * 4
 _PATIENCE = 20.0
 """Seconds after which a search ends."""
-_LONGEST = 400
-"""Characters shown of arguments; a command is shown in full."""
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
@@ -189,9 +174,9 @@ def main(args: argparse.Namespace, app: "App") -> int | Coroutine[Any, Any, int]
             return _print_rows(answers, approval_lines(answers), as_json=args.json)
         case "show" if args.calls:
             calls = audit(store.read(chosen(store, args)).events)
-            return _print_rows(calls, map(_call_line, calls), as_json=args.json)
+            return _print_rows(calls, map(call_line, calls), as_json=args.json)
         case "show":
-            return _show(store, chosen(store, args), as_json=args.json)
+            return show(store, chosen(store, args), as_json=args.json)
         case "export":
             return _export(store, chosen(store, args), args.format, args.output)
         case "search":
@@ -373,39 +358,6 @@ def _measured(text: str, units: Mapping[str, float], what: str) -> float:
     return int(number) * units[text[-1]]
 
 
-def _show(store: SessionStore, session_id: str, *, as_json: bool) -> int:
-    recording = store.read(session_id)
-    redactor = Redactor({})
-    if as_json:
-        for event in recording.events:
-            print(visible_json(event_json(event, redactor)))
-        return 0
-    for event in answers_first(recording.events):
-        line = _line(event)
-        if not line:
-            continue
-        match event:
-            case MessageAdded() if for_eyes(sys.stdout):
-                _print_message(event, line)
-            case _:
-                print_line(line, sys.stdout)
-    return 0
-
-
-def _print_message(event: MessageAdded, line: str) -> None:
-    """Print what was said on a terminal: an answer as Markdown, anything else under its speaker."""
-    from codeagent.console.markdown import print_markdown  # with rich
-
-    who, mark, said = line.partition("> ")
-    print()
-    if isinstance(event.message, AssistantMessage):
-        print_markdown(event.message.text)
-        print()
-    else:
-        speaker = paint(f"{who}{mark}", "bold") if has_colours(sys.stdout) else f"{who}{mark}"
-        write_styled(sys.stdout, f"{speaker}{visible(said)}\n")
-
-
 def _print_rows(
     rows: Iterable[LedgerRow | CallRecord], lines: Iterable[str], *, as_json: bool
 ) -> int:
@@ -413,54 +365,6 @@ def _print_rows(
     for line in (visible_json(json.dumps(asdict(row))) for row in rows) if as_json else lines:
         print(line)
     return 0
-
-
-def _call_line(row: CallRecord) -> str:
-    when = time.strftime("%Y-%m-%d %H:%M:%S", time.localtime(row.at))
-    facts = [
-        f"by {row.approval}" + (f" {on_one_line(row.rule)}" if row.rule else "")
-        if row.approval
-        else "",
-        row.sandbox or "",
-        f"exit {row.exit}" if row.exit is not None else "",
-        row.error or ("done" if row.answered else "no result"),
-        "" if row.executed else "not run",
-        f"job {on_one_line(row.job)}" if row.job else "",
-        f"changed {one_line(', '.join(map(str, row.changes)), 200)}" if row.changes else "",
-        f"{row.duration_ms} ms",
-    ]
-    how = ", ".join(fact for fact in facts if fact)
-    return f"{when}  {on_one_line(row.id)}  {on_one_line(row.tool)}  {how}\n    {one_line(row.arguments, 200)}"
-
-
-def _line(event: KnownEvent | UnknownEvent) -> str:
-    match event:
-        case RunStarted():
-            return f"── run · {on_one_line(event.model)} · {on_one_line(event.workspace)} · {event.mode}"
-        case MessageAdded(message=UserMessage() as message):
-            return _spoken(speaker(event, message), text_of(message.content))
-        case MessageAdded(message=AssistantMessage(text=text)) if text:
-            return _spoken("agent", text)
-        case ApprovalResolved(source="user") if event.reason:
-            return f"  {event.answer}> {one_line(event.reason, 400)}"
-        case EffectsFound():
-            return f"  ± {one_line(event.told(), 400)}"
-        case ToolStarted():
-            return f"  ● {one_line(event.name, 64)} {one_line(event.target, 100)}"
-        case ToolResultAdded():
-            how = "✓" if event.error is None else f"✗ {event.error.kind}:"
-            return f"  {how} {one_line(event.name, 64)} {one_line(text_of(event.content), 100)}"
-        case RunFinished():
-            return (
-                f"── {event.reason} · {count(event.turns, 'turn')} · {count(event.calls, 'call')}"
-            )
-        case _:
-            return ""
-
-
-def _spoken(speaker: str, text: str) -> str:
-    """Return what somebody said; only its first line begins where a speaker is named."""
-    return "\n    ".join(f"{speaker}> {visible(text)}".split("\n"))
 
 
 def _check(store: SessionStore, session_id: str) -> int:
@@ -473,32 +377,3 @@ def _check(store: SessionStore, session_id: str) -> int:
     verdict = count(len(report.problems), "problem") if report.problems else "sound"
     print(f"{session_id}: {len(recording.events)} events, {verdict}")
     return 1 if report.problems else 0
-
-
-def approval_lines(rows: Sequence[LedgerRow]) -> Iterator[str]:
-    """Yield a heading and, for each decision, a line with its facts and below it what was
-    decided."""
-    if not rows:
-        yield "no decisions: no call was allowed or denied"
-        return
-    tools = max(len("tool"), *(len(visible(row.tool)) for row in rows))
-    who = max(len("who"), *(len(decided_by(row)) for row in rows))
-    yield f"{'when':<19}  {'outcome':<9}  {'who':<{who}}  {'tool':<{tools}}  rule".rstrip()
-    for row in rows:
-        when = time.strftime("%Y-%m-%d %H:%M:%S", time.localtime(row.at))
-        facts = f"{when}  {row.outcome:<9}  {decided_by(row):<{who}}  {visible(row.tool):<{tools}}"
-        yield f"{facts}  {visible(row.rule)}".rstrip()
-        for line in visible(_whole(row.what)).split("\n"):
-            yield f"{_INDENT}{line}".rstrip()
-        if row.reason:
-            yield f"{_INDENT}– {' '.join(visible(row.reason).split())}"
-
-
-def _whole(what: str) -> str:
-    """Return a command in full, but cut arguments that contain a file's text."""
-    try:
-        if len(what) <= _LONGEST or not isinstance(json.loads(what), dict):
-            return what
-    except (ValueError, RecursionError):
-        return what
-    return f"{what[:_LONGEST]}… ({len(what):,} characters; --json shows all of them)"
