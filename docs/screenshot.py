@@ -1,4 +1,4 @@
-"""Draws the picture at the head of the README again: `python docs/screenshot.py`."""
+"""Draws the pictures of the screen in README and docs again: `python docs/screenshot.py`."""
 
 import asyncio
 import sys
@@ -6,7 +6,7 @@ import tempfile
 from pathlib import Path
 
 ROOT = Path(__file__).parent.parent
-PICTURE = ROOT / "docs/images/screen.svg"
+FOLDER = ROOT / "docs/images"
 sys.path.insert(0, str(ROOT))
 
 from codeagent.core.display import DiffBlock, TextBlock  # noqa: E402  # likewise
@@ -35,15 +35,31 @@ def asks_about_effects() -> Recording:
     )
 
 
-async def picture() -> str:
+async def screen() -> str:
+    """The picture at the head of the README."""
     recording = asks_about_effects().queue("q1", "steer", "also cover 1900")
+    return await drawn(recording, (108, 34))
+
+
+async def notification() -> str:
+    """A window that is titled while the agent waits."""
+    return await drawn(asks_about_effects(), (90, 26), "waiting for you · acme-api · codeagent")
+
+
+async def drawn(recording: Recording, size: tuple[int, int], title: str = "codeagent") -> str:
     with tempfile.TemporaryDirectory() as folder:
         app = ReplayApp(recording.events, Path(folder), now=recording.now + 12)
-        async with app.run_test(size=(108, 34)) as pilot:
+        async with app.run_test(size=size) as pilot:
             await settled(pilot)
-            return app.export_screenshot(title="codeagent")
+            return app.export_screenshot(title=title)
+
+
+PICTURES = (screen, notification)
+"""Each draws `NAME.svg`."""
 
 
 if __name__ == "__main__":
-    PICTURE.write_text(asyncio.run(picture()), encoding="utf-8")
-    print(f"wrote {PICTURE.relative_to(ROOT)}")
+    for draw in PICTURES:
+        path = FOLDER / f"{draw.__name__}.svg"
+        path.write_text(asyncio.run(draw()), encoding="utf-8")
+        print(f"wrote {path.relative_to(ROOT)}")

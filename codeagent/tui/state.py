@@ -422,6 +422,6 @@ class UiState:
         self.queue.order([item.id for item in recorded.queue.items])
         self.boundary.set(recorded.boundary.now)
         self.jobs.replay(recorded.jobs)
-        # Mode and model come from the settings.
+        # Mode and model come from the settings, and the run that ended was an earlier one.
         known = recorded.status.now.known()
-        self.status.set(**{name: known[name] for name in known.keys() - {"mode", "model"}})
+        self.status.set(**{name: known[name] for name in known.keys() - {"mode", "model", "ended"}})

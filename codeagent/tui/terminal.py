@@ -23,6 +23,7 @@ RESET = (
     b"\x1b[?1000l\x1b[?1002l\x1b[?1003l\x1b[?1006l\x1b[?1015l\x1b[?1016l"  # mouse
     b"\x1b[?2004l\x1b[?1004l\x1b[?2048l"  # bracketed paste, focus events, resizes reported in band
     b"\x1b[<u"  # kitty's keyboard protocol, kept per screen: before the alternate one is left
+    b"\x1b[23;2t"  # the window's title
     b"\x1b[0m\x1b7\x1b[?1049l"  # 1049l restores the saved cursor: saved first, it stays where no alternate screen is on
     b"\x1b[?7h\x1b[?25h\x1b[0m"  # line wrap, cursor, colours
 )

@@ -111,6 +111,8 @@ class ChatScreen(ChatKeys):
         draft."""
         self._draft.close()
         self.workers.cancel_group(self, "connect")
+        if self._conversation is not None:
+            self._conversation.end()
         if self._opened is not None:
             await self._opened.close()
 

@@ -16,6 +16,7 @@ from codeagent.tui.actions import Action
 from codeagent.tui.commands import NOT_RUN, OWN, ActionTable, mistyped, prompt_row, table_with
 from codeagent.tui.drafts import Draft
 from codeagent.tui.launcher import LaunchOptions
+from codeagent.tui.pages.attention import AppTerminal, AttentionWatch
 from codeagent.tui.pages.cards import ChatCard
 from codeagent.tui.pages.outbox import Outbox
 from codeagent.tui.parts.composer import Composer
@@ -54,6 +55,7 @@ class ConversationParts:
         self.find_bar = FindBar()
         self.card = ChatCard(state, self.outbox, now=clock)
         self.queue = QueueView(state.queue)
+        self._attention = AttentionWatch(state)
         self._todo = TodoView(state.status)
         self._table = OWN
         self._offers: tuple[Reference, ...] = ()
@@ -105,7 +107,12 @@ class ConversationParts:
         self._offers = tuple(
             extension.screen.offers for extension in extensions.on if extension.screen.offers
         )
+        self._attention.begin(await client.followers(AppTerminal(self.view.app, self._state)))
         return self._table
+
+    def end(self) -> None:
+        """Leave the terminal to the next conversation."""
+        self._attention.end()
 
     async def offer_more(self, composer: Composer) -> None:
         """Offer what extensions have for this workspace along with the commands."""
