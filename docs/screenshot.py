@@ -11,7 +11,7 @@ sys.path.insert(0, str(ROOT))
 
 from codeagent.core.display import DiffBlock, TextBlock  # noqa: E402  # likewise
 from tests.tui.replay import ReplayApp, settled  # noqa: E402  # the tests are found by the line above
-from tests.tui.scripts import BEFORE, Recording, after_failing_tests  # noqa: E402  # likewise
+from tests.tui.scripts import BEFORE, Recording, after_failing_tests, looked_around  # noqa: E402  # likewise
 
 LOANS = "PERIODS = {'book': 28, 'film': 7}\n\n\ndef period(kind):\n    return PERIODS[kind]\n"
 
@@ -46,15 +46,35 @@ async def notification() -> str:
     return await drawn(asks_about_effects(), (90, 26), "waiting for you · acme-api · codeagent")
 
 
-async def drawn(recording: Recording, size: tuple[int, int], title: str = "codeagent") -> str:
+async def vim() -> str:
+    """Normal mode of the composer."""
+    keys = ("escape", "b", "v", "e")
+    return await drawn(looked_around(), (90, 22), typed="say which tests cover 1900", keys=keys)
+
+
+async def drawn(
+    recording: Recording,
+    size: tuple[int, int],
+    title: str = "codeagent",
+    *,
+    typed: str = "",
+    keys: tuple[str, ...] = (),
+) -> str:
+    """Draw a recording with a text in the composer; `keys` are pressed with vim's keys on."""
     with tempfile.TemporaryDirectory() as folder:
+        config = Path(folder) / "config"
+        config.mkdir()
+        (config / "keys.yaml").write_text(f"vim: {'true' if keys else 'false'}\n")
         app = ReplayApp(recording.events, Path(folder), now=recording.now + 12)
         async with app.run_test(size=size) as pilot:
             await settled(pilot)
+            app.chat.composer.set_text(typed)
+            await pilot.press(*keys)
+            await pilot.pause()
             return app.export_screenshot(title=title)
 
 
-PICTURES = (screen, notification)
+PICTURES = (screen, notification, vim)
 """Each draws `NAME.svg`."""
 
 
