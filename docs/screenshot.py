@@ -1,6 +1,7 @@
 """Draws the pictures of the screen in README and docs again: `python docs/screenshot.py`."""
 
 import asyncio
+import subprocess
 import sys
 import tempfile
 from pathlib import Path
@@ -10,8 +11,11 @@ FOLDER = ROOT / "docs/images"
 sys.path.insert(0, str(ROOT))
 
 from codeagent.core.display import DiffBlock, TextBlock  # noqa: E402  # likewise
+from tests.e2e.product import Product, say  # noqa: E402  # likewise
+from tests.e2e.screens import READY  # noqa: E402  # likewise
 from tests.tui.replay import ReplayApp, settled  # noqa: E402  # the tests are found by the line above
 from tests.tui.scripts import BEFORE, Recording, after_failing_tests, looked_around  # noqa: E402  # likewise
+from tests.tui.test_inline import open_inline  # noqa: E402  # likewise
 
 LOANS = "PERIODS = {'book': 28, 'film': 7}\n\n\ndef period(kind):\n    return PERIODS[kind]\n"
 
@@ -52,6 +56,24 @@ async def vim() -> str:
     return await drawn(looked_around(), (90, 22), typed="say which tests cover 1900", keys=keys)
 
 
+async def inline() -> str:
+    """A turn that was printed, and the screen below it, on a real terminal."""
+    with tempfile.TemporaryDirectory() as folder:
+        product = Product(Path(folder) / "acme-api", Path(folder))
+        product.workspace.mkdir()
+        subprocess.run(["git", "init", "-q", product.workspace], check=True)  # noqa: ASYNC221  # nothing else runs
+        answer = "1900 is covered by `test_leap`, 2000 by `test_century`."
+        with open_inline(product, say(answer), size=(90, 18)) as screen:
+            screen.send("which tests cover full centuries?", "enter")
+            screen.wait_for(lambda: "test_century" in screen.text() and READY in screen.text())
+            screen.send("/di")
+            screen.wait_for("/diff")
+            screen.wait_until_silent()
+            return screen.picture("codeagent --inline").replace(
+                folder, "/home/ada/github"
+            )  # as long
+
+
 async def drawn(
     recording: Recording,
     size: tuple[int, int],
@@ -74,7 +96,7 @@ async def drawn(
             return app.export_screenshot(title=title)
 
 
-PICTURES = (screen, notification, vim)
+PICTURES = (screen, notification, vim, inline)
 """Each draws `NAME.svg`."""
 
 

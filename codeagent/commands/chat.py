@@ -41,6 +41,11 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         help="continue the last session here",
     )
     add_flag(parser, "--step", "pause before every batch of calls; /step ends that")
+    add_flag(
+        parser,
+        "--inline",
+        "draw below the shell's lines instead of on the full screen; finished turns stay there",
+    )
     add("--theme", metavar="NAME", help="theme of the screen; /theme lists them")
     add_sandbox(
         parser, "off runs commands on this machine and asks about each one (default: docker)"
@@ -51,7 +56,7 @@ def main(args: argparse.Namespace, app: "App") -> int:
     """Show the screen, and return the exit code once it is closed. Raises ConfigError."""
     workspace = _folder(args.path or ".")
     require_terminal("`codeagent run PROMPT` works without a screen")
-    own = ("model", "api_base", "thinking", "mode", "theme", "resume", "step")
+    own = ("model", "api_base", "thinking", "mode", "theme", "resume", "step", "inline")
     others = ("fallback_model", "wire", "tools", "toolset", "safe", "sandbox", "network")
     options = {name: getattr(args, name) for name in own}
     flags = {name: given for name in others if (given := getattr(args, name)) not in (None, False)}

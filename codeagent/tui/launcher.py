@@ -59,6 +59,8 @@ class LaunchOptions:
     """Whether commands run in the image that the repository describes."""
     prompt: str = ""
     """The text in the composer at the start."""
+    inline: bool = False
+    """Draw below the shell's lines, and print finished turns there."""
     step: bool = False
     """Pause before every batch from the beginning."""
 

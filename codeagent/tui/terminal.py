@@ -60,6 +60,8 @@ class TerminalGuard:
         """The signal that ends the screen; also SIGHUP if the terminal is gone."""
         self.silent = False
         """Set once the terminal was given back: nothing is drawn on it afterwards."""
+        self.below = b""
+        """What is written after `RESET`: moves below a screen that is not one of its own."""
         self._on_exit = on_exit
         self._fd = _own_descriptor()
         self._marker = markers / f"{_device(self._fd)}.{os.getpid()}"
@@ -91,7 +93,7 @@ class TerminalGuard:
         """Undo every mode now, whatever the state of the output; nothing is drawn afterwards. Never
         blocks for long."""
         self.silent = True
-        _put(self._fd, RESET, 0.5)
+        _put(self._fd, RESET + self.below, 0.5)
         self._restore_attributes()
 
     def take(self) -> None:

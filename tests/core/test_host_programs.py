@@ -46,7 +46,7 @@ MODULES = {
     "COMMAND": {"sandbox.host"},
     "EDITOR": {"tui.parts.external_editor"},
     "BROWSER": {"extensions.mcp.browser"},
-    "NOTIFIER": {"extensions.notify.follower"},
+    "NOTIFIER": {"extensions.notify.command"},
     "CREDENTIALS": {"sandbox.credentials"},
     "PAGE_CONVERTER": {"extensions.web.markdown"},
     "IMAGE_BUILD": {"sandbox.image"},

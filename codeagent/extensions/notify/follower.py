@@ -3,23 +3,16 @@ elsewhere."""
 
 import asyncio
 import os
-import signal
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from pathlib import Path
 
 from codeagent.core.attention import Attention, Follower, Terminal
 from codeagent.core.extension import Sections
-from codeagent.core.host_programs import NOTIFIER, NOWHERE, minimal, start_program
-from codeagent.core.programs import find_program
 from codeagent.core.sanitize import plain_line
 from codeagent.extensions.notify.settings import Channel, NotifySettings
 
 _LONGEST = 100
 """Characters of a notification's text."""
-_PATIENCE = 10.0
-"""Seconds after which a command is killed; until then no other is started."""
-_DESKTOP = ("DISPLAY", "WAYLAND_DISPLAY", "XDG_RUNTIME_DIR", "DBUS_SESSION_BUS_ADDRESS")
-"""The variables with which a program finds the user's desktop."""
 _WORDS = {
     "working": "working",
     "waiting": "waiting for you",
@@ -107,41 +100,8 @@ def follow(settings: Sections, workspace: Path, terminal: Terminal) -> Follower:
             terminal.send(sequence(by, title, text, tmux="TMUX" in os.environ))
         elif running is None or running.done():
             argv = [{"{title}": title, "{text}": text}.get(word, word) for word in chosen.command]
-            running = asyncio.create_task(_run(argv, workspace, terminal))
+            from codeagent.extensions.notify.command import run  # few users have a command
+
+            running = asyncio.create_task(run(argv, workspace, terminal))
 
     return told
-
-
-async def _run(argv: Sequence[str], workspace: Path, terminal: Terminal) -> None:
-    """Run the user's command to its end, or kill it; say why if that fails."""
-    program = find_program(argv[0], workspace)
-    problem = "ended with an error"
-    try:
-        if program is None or not Path(program).is_absolute():
-            problem = "is not a program on PATH or an absolute path outside the workspace"
-        elif await _ends_well([program, *argv[1:]], workspace):
-            return
-    except TimeoutError:
-        problem = f"was stopped after {_PATIENCE:.0f} seconds"
-    except OSError as error:
-        problem = f"does not start ({error.strerror})"
-    terminal.tell(f"notify.command: {plain_line(argv[0], _LONGEST)} {problem}")
-
-
-async def _ends_well(argv: Sequence[str], workspace: Path) -> bool:
-    process = await start_program(
-        NOTIFIER,
-        argv,
-        folder=NOWHERE,
-        environment=minimal(os.environ, *_DESKTOP, outside=workspace),
-        stdin=asyncio.subprocess.DEVNULL,
-        stdout=asyncio.subprocess.DEVNULL,
-        stderr=asyncio.subprocess.DEVNULL,
-        start_new_session=True,
-    )
-    try:
-        async with asyncio.timeout(_PATIENCE):
-            return await process.wait() == 0
-    finally:
-        if process.returncode is None:
-            os.killpg(process.pid, signal.SIGKILL)

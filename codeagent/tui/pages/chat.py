@@ -44,6 +44,12 @@ class ChatScreen(ChatKeys):
         overflow: hidden;
         & > TranscriptView { height: 1fr; }
         & > .chat--foot { dock: bottom; height: auto; }
+        &:inline {
+            border: none;
+            height: auto;
+            & > .chat--foot { dock: none; }
+            & Overlay { overlay: none; }
+        }
     }
     """
     AUTO_FOCUS = "Composer"

@@ -46,12 +46,13 @@ class ConversationParts:
         draft: Draft,
         clock: Callable[[], float],
         typed_at: Callable[[], float],
+        make_view: Callable[..., TranscriptView] = TranscriptView,
     ) -> None:
         """`clock` gives seconds since the epoch; `typed_at` says when the user last typed, see
-        `SheetView`."""
+        `SheetView`, which `make_view` makes."""
         self._state = state
         self.outbox = Outbox(state, draft)
-        self.view = TranscriptView(state.document, clock=clock, typed_at=typed_at)
+        self.view = make_view(state.document, clock=clock, typed_at=typed_at)
         self.find_bar = FindBar()
         self.card = ChatCard(state, self.outbox, now=clock)
         self.queue = QueueView(state.queue)

@@ -21,7 +21,7 @@ from codeagent.tui.reduce import Reducer
 from codeagent.tui.state import UiState
 from tests.e2e.product import Product, bash, calls, say
 from tests.e2e.screens import open_screen
-from tests.pty_screen import PtyScreen
+from tests.e2e.test_screen_tour import answer
 from tests.security.terminal_payloads import PAYLOADS
 from tests.table import for_each
 from tests.tui.scenes import asks_to_run, thinking
@@ -259,14 +259,6 @@ def test_the_events_say_what_the_agent_wants(recorded: Recording, state: str, ab
     assert (now.state, now.about, now.place) == (state, about, "acme-api")
 
 
-def approved(screen: PtyScreen) -> bool:
-    """Press the key again until it counts: the card ignores what comes before it could be read."""
-    if "Run this command?" in screen.text():
-        screen.write(b"\x1by")
-        return False
-    return screen.raw.rfind(b"\x1b]2;working") > screen.raw.rfind(b"\x1b]2;waiting") > 0
-
-
 def test_on_a_terminal_title_and_notification_come_and_the_title_returns(tmp_path: Path) -> None:
     product = Product(tmp_path / "work", tmp_path)
     product.workspace.mkdir()
@@ -276,7 +268,8 @@ def test_on_a_terminal_title_and_notification_come_and_the_title_returns(tmp_pat
     with open_screen(product, "--model", model, sandbox="off", size=(90, 26)) as screen:
         screen.wait_for(lambda: b"\x1b[22;2t\x1b]2;work" in screen.raw)
         screen.send("go", "enter")
-        screen.wait_for(lambda: approved(screen))
+        answer(screen, "y", "Run this command?")
+        screen.wait_for(lambda: screen.raw.rfind(b"]2;working") > screen.raw.rfind(b"]2;waiting"))
         screen.write(b"\x1b[O")
         (product.workspace / "go").touch()
         screen.wait_for("a.txt")
