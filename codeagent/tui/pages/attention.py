@@ -1,13 +1,15 @@
 """Tells extensions what the agent wants of the user's attention, and lends them the terminal for it."""
 
-from collections.abc import Iterable
-from typing import Any, Literal
+from typing import TYPE_CHECKING, Any, Literal
 
 from textual.app import App
 
 from codeagent.core.attention import Attention, Follower
 from codeagent.tui.driver import TerminalDriver
 from codeagent.tui.state import ASK_USER, Paused, PlanReady, SummaryReady, UiState
+
+if TYPE_CHECKING:  # it loads pydantic, which would delay the first keys
+    from codeagent.tui.session_reader import SessionReader
 
 _ENDED: dict[str, Literal["idle", "done", "stopped", "failed"]] = {
     "": "idle",
@@ -17,33 +19,24 @@ _ENDED: dict[str, Literal["idle", "done", "stopped", "failed"]] = {
 
 
 class AppTerminal:
-    """The terminal of an app; see `core.attention.Terminal`."""
+    """The terminal that an app is drawn on; see `core.attention.Terminal`."""
 
-    def __init__(self, app: App[Any], state: UiState) -> None:
+    def __init__(self, app: App[Any], driver: TerminalDriver, state: UiState) -> None:
         self._app = app
+        self._driver = driver
         self._state = state
+        self.title = driver.set_title
 
     @property
     def in_front(self) -> bool:
         return self._app.app_focus
 
-    def title(self, text: str) -> None:
-        if (driver := self._driver) is not None:
-            driver.set_title(text)
-
     def send(self, sequence: str) -> None:
-        if (driver := self._driver) is not None:
-            driver.write(sequence)
-            driver.flush()
+        self._driver.write(sequence)
+        self._driver.flush()
 
     def tell(self, problem: str) -> None:
         self._state.document.remark(problem, "warning")
-
-    @property
-    def _driver(self) -> TerminalDriver | None:
-        """The driver; None if the screen is not drawn on a terminal."""
-        driver = self._app._driver  # as Textual's own `App.bell` does; nothing public writes
-        return driver if isinstance(driver, TerminalDriver) else None
 
 
 class AttentionWatch:
@@ -55,16 +48,18 @@ class AttentionWatch:
         self._last: Attention | None = None
         self._watched = (state.status, state.approvals, state.boundary)
 
-    def begin(self, followers: Iterable[Follower]) -> None:
-        self._followers = tuple(followers)
-        for model in self._watched if self._followers else ():
+    async def begin(self, app: App[Any], client: "SessionReader") -> None:
+        """Begin, if the screen is drawn on a terminal. Raises ConfigError."""
+        driver = app._driver  # as Textual's own `App.bell` does; nothing public writes
+        if not isinstance(driver, TerminalDriver):
+            return
+        self._followers = await client.followers(AppTerminal(app, driver, self._state))
+        for model in self._watched:
             model.watch(self._sync)
         self._sync()
 
     def end(self) -> None:
         """Leave the terminal to another conversation."""
-        for model in self._watched if self._followers else ():
-            model.unwatch(self._sync)
         self._followers = ()
 
     def _sync(self) -> None:

@@ -16,7 +16,7 @@ from codeagent.tui.actions import Action
 from codeagent.tui.commands import NOT_RUN, OWN, ActionTable, mistyped, prompt_row, table_with
 from codeagent.tui.drafts import Draft
 from codeagent.tui.launcher import LaunchOptions
-from codeagent.tui.pages.attention import AppTerminal, AttentionWatch
+from codeagent.tui.pages.attention import AttentionWatch
 from codeagent.tui.pages.cards import ChatCard
 from codeagent.tui.pages.outbox import Outbox
 from codeagent.tui.parts.composer import Composer
@@ -108,7 +108,7 @@ class ConversationParts:
         self._offers = tuple(
             extension.screen.offers for extension in extensions.on if extension.screen.offers
         )
-        self._attention.begin(await client.followers(AppTerminal(self.view.app, self._state)))
+        await self._attention.begin(self.view.app, client)
         return self._table
 
     def end(self) -> None:

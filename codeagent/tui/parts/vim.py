@@ -30,6 +30,15 @@ _IN_VISUAL = regex.compile(
     regex.X | regex.S,
 )
 _SHORT = {"x": "dl", "X": "dh", "D": "d$", "C": "c$", "Y": "yy", "s": "cl", "S": "cc"}
+_STARTS, _WIDE_STARTS = r"(?<!\w)\w|(?<![^\w\s])[^\w\s]|^$", r"(?<!\S)\S|^$"
+_PLACES = {
+    "w": _STARTS,
+    "b": _STARTS,
+    "e": r"\w(?!\w)|[^\w\s](?![^\w\s])",
+    "W": _WIDE_STARTS,
+    "B": _WIDE_STARTS,
+    "E": r"\S(?!\S)",
+}
 _WORDS = {
     "iw": r"\w+|[^\w\s]+|\s+",
     "aw": r"(?:\w+|[^\w\s]+)\s*|\s+",
@@ -145,7 +154,7 @@ class Vim:
             span = _object(found["object"], text, at)
             return _to(at) if span is None else self._take(op, text, *span)
         end, covers = self._target(motion, text, at, count)
-        if op == "c" and motion in "wW" and not text[at : at + 1].isspace():
+        if op == "c" and motion in "wW" and text[at : at + 1].strip():
             end, covers = self._target("e" if motion == "w" else "E", text, at - 1, count)
         elif motion in "wW" and (covered := text[at:end].rstrip(" ")).endswith("\n"):
             end = at + len(covered) - 1
@@ -268,42 +277,31 @@ class Vim:
                 rows = count - 1 if count or motion == "gg" else text.count("\n")
                 return _indent(text, down(text, 0, rows)), "lines"
             case ";" | ",":
-                again = self._sought if motion == ";" else self._sought.translate(_TURNED)
-                return self._to_letter(again, text, at, times) if again else (at, "before")
-            case "w" | "b" | "e" | "W" | "B" | "E":
-                return _to_word(motion, text, at, times)
-            case _:
+                motion = self._sought if motion == ";" else self._sought.translate(_TURNED)
+            case _ if motion not in _PLACES:
                 self._sought = motion
-                return self._to_letter(motion, text, at, times)
-
-    def _to_letter(self, sought: str, text: str, at: int, times: int) -> tuple[int, Covers]:
-        how, letter = sought[0], sought[-1]
-        start, end = _line(text, at)
-        near = how in "tT"
-        if how in "ft":
-            places = [place for place in range(at + 1 + near, end) if text[place] == letter]
-        else:
-            places = [
-                place for place in range(at - 1 - near, start - 1, -1) if text[place] == letter
-            ]
-        if len(places) < times:
-            return at, "before"
-        return places[times - 1] + {"t": -1, "T": 1}.get(how, 0), "on" if how in "ft" else "before"
+            case _:
+                pass
+        return _sought(motion, text, at, times) if motion else (at, "before")
 
 
-def _to_word(motion: str, text: str, at: int, times: int) -> tuple[int, Covers]:
-    words = r"\S+" if motion.isupper() else r"\w+|[^\w\s]+"
-    ends = motion in "eE"
-    places = [
-        each.end() - 1 if ends else each.start()
-        for each in regex.finditer(words if ends else rf"{words}|^$", text, regex.M)
-    ]
-    if motion in "bB":
-        places = [0, *(place for place in places if place < at)]
-        return places[max(0, len(places) - times)], "before"
-    places = [place for place in places if place > at]
-    last = max(0, len(text) - ends)
-    return [*places, *[last] * times][times - 1], "on" if ends else "before"
+def _sought(motion: str, text: str, at: int, times: int) -> tuple[int, Covers]:
+    """Return where a motion to a word, or to a letter of the line, leads."""
+    how, words = motion[0], motion in _PLACES
+    start, end = (0, len(text)) if words else _line(text, at)
+    pattern = _PLACES.get(motion) or regex.escape(motion[-1])
+    places = [each.start() for each in regex.finditer(pattern, text, regex.M, start, end)]
+    near, back = how in "tT", how in "bBFT"
+    if back:
+        places = [place for place in reversed(places) if place < at - near]
+    else:
+        places = [place for place in places if place > at + near]
+    covers: Covers = "on" if how in "eEft" else "before"
+    if len(places) >= times:
+        return places[times - 1] + {"t": -1, "T": 1}.get(how, 0), covers
+    if not words:
+        return at, "before"
+    return (0 if back else max(at, len(text) - (covers == "on"))), covers
 
 
 def _object(name: str, text: str, at: int) -> tuple[int, int] | None:

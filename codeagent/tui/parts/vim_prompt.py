@@ -132,10 +132,8 @@ class VimPrompt(PromptText):
         if self.vim_mode == "visual":
             start, end = vim.selected(self.typed, self._at)
             self.selection = Selection(self._place(start), self._place(end))
-        mode = self.vim_mode
-        if _MARKS[mode] != self.mark or not self.has_class(f"-{mode}"):
-            self.mark = _MARKS[mode]
-            for each in ("insert", "normal", "visual"):
-                self.set_class(each == mode, f"-{each}")
-            self.refresh()
-            self.post_message(self.ModeShown())
+        self.mark = _MARKS[self.vim_mode]
+        for each in ("insert", "normal", "visual"):
+            self.set_class(each == self.vim_mode, f"-{each}")
+        self.refresh()
+        self.post_message(self.ModeShown())
