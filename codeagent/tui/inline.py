@@ -15,6 +15,9 @@ _OTHER_SCREEN = ("\x1b[?1049h", "\x1b[?1049l")
 class InlineDriver(TerminalDriver):
     """Draws from where the cursor is, and moves only relative to that."""
 
+    _drawing = False
+    """The terminal is not lent to another program."""
+
     @property
     def is_inline(self) -> bool:
         return True
@@ -29,7 +32,12 @@ class InlineDriver(TerminalDriver):
         else:
             super().process_message(message)
 
+    def start_application_mode(self) -> None:
+        super().start_application_mode()
+        self._drawing = True
+
     def stop_application_mode(self) -> None:
+        self._drawing = False
         if self._app._running:  # lent or suspended: at the end, the app has gone to the first row
             self.write(self.to_first_row())
         self.write("\x1b[J")
@@ -41,10 +49,13 @@ class InlineDriver(TerminalDriver):
         self._app._previous_cursor_position = Offset(0, 0)
         return f"\r\x1b[{row}A" if row else "\r"
 
-    def print_above(self, lines: Sequence[str]) -> None:
+    def print_above(self, lines: Sequence[str]) -> bool:
         """Print lines, none wider than the terminal, where the screen begins, which then begins below
-        them."""
+        them; False if the terminal is lent."""
+        if not self._drawing:
+            return False
         text = "".join(f"{line}\x1b[0m\r\n" for line in lines)
         self.write(f"{self.to_first_row()}\x1b[J{text}")
         self._app._previous_inline_height = None
         self._app.refresh(layout=True)
+        return True

@@ -30,13 +30,15 @@ def product(tmp_path: Path) -> Product:
     return product
 
 
-def open_inline(product: Product, *turns: object, size: tuple[int, int] = (90, 26)) -> PtyScreen:
+def open_inline(
+    product: Product, *turns: object, size: tuple[int, int] = (90, 26), **more: str
+) -> PtyScreen:
     """codeagent started by a shell."""
     options = ("--inline", "--sandbox", "off", "--model", product.script(*turns))  # type: ignore[arg-type]  # turns
     screen = PtyScreen(
         ["sh", "-c", SHELL, sys.executable, *options],
         env=product.environment
-        | {"PYTHONPATH": str(Path(__file__).parents[2]), "COLORTERM": "truecolor"},
+        | {"PYTHONPATH": str(Path(__file__).parents[2]), "COLORTERM": "truecolor", **more},
         cwd=product.workspace,
         size=size,
     )
@@ -125,9 +127,32 @@ async def test_what_is_printed_does_not_act_on_the_terminal(tmp_path: Path) -> N
         view = app.chat.view
         assert isinstance(view, InlineView)
         rows: list[str] = []
-        view._print_above = rows.extend
-        view._printed = 0
+        view._print_above = lambda lines: rows.extend(lines) is None
         view.flush()
         assert len(rows) > 10
         for each in rows:
             assert re.sub(r"\x1b\[[0-9;]*m", "", each).isprintable(), each
+
+
+def test_a_turn_that_ends_while_the_editor_has_the_terminal_is_printed_afterwards(
+    product: Product,
+) -> None:
+    editor = product.home / "editor"
+    editor.write_text("#!/bin/sh\necho EDITING\nuntil [ -e left ]; do sleep 0.02; done\n")
+    editor.chmod(0o755)
+    waits = calls(("bash", {"command": "until [ -e go ]; do sleep 0.02; done"}))
+    with open_inline(product, waits, say("An answer."), EDITOR=str(editor)) as screen:
+        screen.send("go", "enter")
+        answer(screen, "y", "Run this command?")
+        screen.send("ctrl+g")
+        screen.wait_for("EDITING")
+        (product.workspace / "go").touch()
+        screen.wait_for(lambda: any("An answer." in log for log in logs(product)))
+        assert "An answer." not in screen.text()
+        (product.workspace / "left").touch()
+        screen.wait_for(lambda: "An answer." in screen.text() and READY in screen.text())
+        assert row(screen, "EDITING") < row(screen, "An answer.") < row(screen, READY)
+
+
+def logs(product: Product) -> list[str]:
+    return [path.read_text() for path in product.home.rglob("*.jsonl")]

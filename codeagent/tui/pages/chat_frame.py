@@ -101,9 +101,9 @@ class ChatFrame(Screen[None]):
         from codeagent.tui.inline import InlineDriver
         from codeagent.tui.transcript.inline_view import InlineView
 
-        def print_above(lines: "Sequence[str]") -> None:
-            if isinstance(driver := self.app._driver, InlineDriver):
-                driver.print_above(lines)
+        def print_above(lines: Sequence[str]) -> bool:
+            driver = self.app._driver
+            return isinstance(driver, InlineDriver) and driver.print_above(lines)
 
         return {
             "make_view": partial(

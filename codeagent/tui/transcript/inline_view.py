@@ -16,14 +16,15 @@ _MOST_PRINTED = 2_000
 class InlineView(TranscriptView):
     """As high as what is not printed yet, up to half of the terminal; half of it while it is read.
 
-    `at_rest` says whether a turn is going on; `print_above` prints rows above the screen.
+    `at_rest` says whether a turn is going on; `print_above` prints rows above the screen, or
+    returns False if it cannot now.
     """
 
     def __init__(
         self,
         *args: Any,
         at_rest: Callable[[], bool],
-        print_above: Callable[[Sequence[str]], None],
+        print_above: Callable[[Sequence[str]], bool],
         **options: Any,
     ) -> None:
         super().__init__(*args, **options)
@@ -36,7 +37,13 @@ class InlineView(TranscriptView):
 
     def on_mount(self) -> None:
         super().on_mount()
-        self.screen.screen_layout_refresh_signal.subscribe(self, lambda _: self._fit())
+        self.screen.screen_layout_refresh_signal.subscribe(self, lambda _: self._laid_out())
+
+    def _laid_out(self) -> None:
+        """Also print what could not be printed before."""
+        self._fit()
+        if self._at_rest() and self._printed < len(self.document.blocks):
+            self._arm()
 
     def to_leave(self) -> str:
         return printed(
@@ -86,13 +93,14 @@ class InlineView(TranscriptView):
         blocks, console = self.document.blocks, self.app.console
         self.sheet.set_width(self.app.size.width - 1)
         rows: list[str] = []
-        while self._printed < len(blocks) and not runs(blocks[self._printed]):
-            drawn = self.sheet.draw(self._printed)
-            rows += [""] * self.sheet.gap(self._printed) if drawn.lines else []
+        place = self._printed
+        while place < len(blocks) and not runs(blocks[place]):
+            drawn = self.sheet.draw(place)
+            rows += [""] * (self.sheet.gap(place) or not place) if drawn.lines else []
             rows += [Strip([drawn.margin, *each.strip]).render(console) for each in drawn.lines]
-            self._printed += 1
-        if rows:
-            self._print_above(rows[-_MOST_PRINTED:])
+            place += 1
+        if rows and self._print_above(rows[-_MOST_PRINTED:]):
+            self._printed = place
 
     def _fit(self) -> None:
         layout, most = self.sheet.layout, max(1, self.app.size.height // 2)
