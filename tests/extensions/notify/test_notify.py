@@ -11,11 +11,13 @@ from typing import Any
 
 import pytest
 
+from codeagent.app import LocalApp
 from codeagent.config.checking import checked
 from codeagent.config.settings import Settings
 from codeagent.core.attention import Attention, Follower
 from codeagent.extensions.notify.follower import channel, follow, sequence
 from codeagent.extensions.notify.settings import NotifySettings
+from codeagent.extensions.replay.command import ReplayLauncher
 from codeagent.tui.pages.attention import attention
 from codeagent.tui.reduce import Reducer
 from codeagent.tui.state import UiState
@@ -232,6 +234,16 @@ async def test_a_command_that_hangs_is_ended_with_the_screen() -> None:
     running.cancel()
     with pytest.raises(asyncio.CancelledError):
         await running
+
+
+def test_a_recording_that_is_replayed_calls_nobody(tmp_path: Path) -> None:
+    def play() -> Any:
+        raise AssertionError
+
+    launcher = ReplayLauncher(tmp_path, LocalApp(), play, tmp_path)
+    on = launcher.extensions(checked(Settings, {})).on
+    assert "notify" in {each.name for each in on}
+    assert {each.screen.follower for each in on} == {""}
 
 
 def seen(recording: Recording) -> Attention:
