@@ -45,8 +45,8 @@ BUILT_IN = (
     "images",
     "toolsets",
     "recipes",
-    "batch",
     "notify",
+    "batch",
 )
 """In the order in which they are asked. Each is the module `codeagent.extensions.NAME`, which has
 its manifest, `EXTENSION`."""

@@ -422,6 +422,6 @@ class UiState:
         self.queue.order([item.id for item in recorded.queue.items])
         self.boundary.set(recorded.boundary.now)
         self.jobs.replay(recorded.jobs)
-        # Mode and model come from the settings, and the run that ended was an earlier one.
+        # Mode and model come from the settings.
         known = recorded.status.now.known()
-        self.status.set(**{name: known[name] for name in known.keys() - {"mode", "model", "ended"}})
+        self.status.set(**{name: known[name] for name in known.keys() - {"mode", "model"}})

@@ -1,5 +1,6 @@
 """Tells extensions what the agent wants of the user's attention, and lends them the terminal for it."""
 
+from dataclasses import replace
 from typing import TYPE_CHECKING, Any, Literal
 
 from textual.app import App
@@ -46,6 +47,8 @@ class AttentionWatch:
         self._state = state
         self._followers: tuple[Follower, ...] = ()
         self._last: Attention | None = None
+        self._worked = False
+        """A run was seen: one that had ended before is nothing to tell of."""
         self._watched = (state.status, state.approvals, state.boundary)
 
     async def begin(self, app: App[Any], client: "SessionReader") -> None:
@@ -64,6 +67,9 @@ class AttentionWatch:
 
     def _sync(self) -> None:
         now = attention(self._state)
+        self._worked = self._worked or now.state in ("working", "waiting")
+        if not self._worked:
+            now = replace(now, state="idle")
         if now == self._last:
             return
         self._last = now
