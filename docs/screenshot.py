@@ -1,20 +1,24 @@
-"""Draws the pictures of the screen in README and docs again: `python docs/screenshot.py`."""
+"""Draws the pictures of the screen again: `python docs/screenshot.py`."""
 
 import asyncio
+import os
 import subprocess
 import sys
 import tempfile
+from collections.abc import Coroutine
 from pathlib import Path
 
+from rich.console import COLOR_SYSTEMS
+
 ROOT = Path(__file__).parent.parent
-FOLDER = ROOT / "docs/images"
+IMAGES = ROOT / "docs/images"
 sys.path.insert(0, str(ROOT))
 
 from codeagent.core.display import DiffBlock, TextBlock  # noqa: E402  # likewise
 from tests.e2e.product import Product, say  # noqa: E402  # likewise
 from tests.e2e.screens import READY  # noqa: E402  # likewise
 from tests.tui.replay import ReplayApp, settled  # noqa: E402  # the tests are found by the line above
-from tests.tui.scripts import BEFORE, Recording, after_failing_tests, looked_around  # noqa: E402  # likewise
+from tests.tui.scripts import BEFORE, Recording, after_failing_tests, asks_to_edit, looked_around  # noqa: E402  # likewise
 from tests.tui.test_inline import open_inline  # noqa: E402  # likewise
 
 LOANS = "PERIODS = {'book': 28, 'film': 7}\n\n\ndef period(kind):\n    return PERIODS[kind]\n"
@@ -39,21 +43,32 @@ def asks_about_effects() -> Recording:
     )
 
 
-async def screen() -> str:
-    """The picture at the head of the README."""
-    recording = asks_about_effects().queue("q1", "steer", "also cover 1900")
-    return await drawn(recording, (108, 34))
-
-
-async def notification() -> str:
-    """A window that is titled while the agent waits."""
-    return await drawn(asks_about_effects(), (90, 26), "waiting for you · acme-api · codeagent")
-
-
-async def vim() -> str:
-    """Normal mode of the composer."""
-    keys = ("escape", "b", "v", "e")
-    return await drawn(looked_around(), (90, 22), typed="say which tests cover 1900", keys=keys)
+async def picture(
+    recording: Recording,
+    size: tuple[int, int] = (108, 34),
+    theme: str = "ink",
+    depth: str = "",
+    keys: tuple[str, ...] = (),
+    *,
+    title: str = "codeagent",
+    vim: bool = False,
+) -> str:
+    """The screen once the keys were pressed; `depth` is what Rich calls the colours of the terminal, empty for all
+    of them."""
+    with tempfile.TemporaryDirectory() as folder:
+        if vim:
+            keys_file = Path(folder) / "config/keys.yaml"
+            keys_file.parent.mkdir()
+            keys_file.write_text("vim: true\n")
+        app = ReplayApp(recording.events, Path(folder), now=recording.now + 12)
+        async with app.run_test(size=size) as pilot:
+            await settled(pilot)
+            if depth:
+                app.console._color_system = COLOR_SYSTEMS[depth]
+            assert app.look.use(theme) == ""
+            await pilot.press(*keys)
+            await settled(pilot)
+            return app.export_screenshot(title=title)
 
 
 async def inline() -> str:
@@ -69,39 +84,32 @@ async def inline() -> str:
             screen.send("/di")
             screen.wait_for("/diff")
             screen.wait_until_silent()
-            return screen.picture("codeagent --inline").replace(
-                folder, "/home/ada/github"
-            )  # as long
+            same_length = "/home/ada/github"
+            return screen.picture("codeagent --inline").replace(folder, same_length)
 
 
-async def drawn(
-    recording: Recording,
-    size: tuple[int, int],
-    title: str = "codeagent",
-    *,
-    typed: str = "",
-    keys: tuple[str, ...] = (),
-) -> str:
-    """Draw a recording with a text in the composer; `keys` are pressed with vim's keys on."""
-    with tempfile.TemporaryDirectory() as folder:
-        config = Path(folder) / "config"
-        config.mkdir()
-        (config / "keys.yaml").write_text(f"vim: {'true' if keys else 'false'}\n")
-        app = ReplayApp(recording.events, Path(folder), now=recording.now + 12)
-        async with app.run_test(size=size) as pilot:
-            await settled(pilot)
-            app.chat.composer.set_text(typed)
-            await pilot.press(*keys)
-            await pilot.pause()
-            return app.export_screenshot(title=title)
-
-
-PICTURES = (screen, notification, vim, inline)
-"""Each draws `NAME.svg`."""
+def pictures() -> dict[str, Coroutine[None, None, str]]:
+    screen = asks_about_effects().queue("q1", "steer", "also cover 1900")
+    return {
+        "screen": picture(screen),
+        "colours-256": picture(asks_to_edit(), (92, 24), depth="256"),
+        "colours-16": picture(asks_to_edit(), (92, 24), depth="standard"),
+        "colours-16-light": picture(asks_to_edit(), (92, 24), "paper", "standard"),
+        "quiet": picture(after_failing_tests(), (92, 20), keys=("ctrl+o", "ctrl+o")),
+        "find": picture(after_failing_tests(), (92, 24), keys=("ctrl+f", *"leap", "enter")),
+        "notification": picture(
+            asks_about_effects(), (90, 26), title="waiting for you · acme-api · codeagent"
+        ),
+        "vim": picture(
+            looked_around(), (90, 22), keys=(*"tests for 1900", "escape", "b", "v", "e"), vim=True
+        ),
+        "inline": inline(),
+        "commands": picture(Recording(), (92, 32), keys=("ctrl+p",)),
+    }
 
 
 if __name__ == "__main__":
-    for draw in PICTURES:
-        path = FOLDER / f"{draw.__name__}.svg"
-        path.write_text(asyncio.run(draw()), encoding="utf-8")
-        print(f"wrote {path.relative_to(ROOT)}")
+    os.environ["COLORTERM"] = "truecolor"
+    for name, drawn in pictures().items():
+        (IMAGES / f"{name}.svg").write_text(asyncio.run(drawn), encoding="utf-8")
+        print(f"wrote docs/images/{name}.svg")

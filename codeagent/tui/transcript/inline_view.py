@@ -97,7 +97,11 @@ class InlineView(TranscriptView):
         while place < len(blocks) and not runs(blocks[place]):
             drawn = self.sheet.draw(place)
             rows += [""] * (self.sheet.gap(place) or not place) if drawn.lines else []
-            rows += [Strip([drawn.margin, *each.strip]).render(console) for each in drawn.lines]
+            for each in drawn.lines:
+                strip = Strip([drawn.margin, *each.strip])
+                for change in self.app.get_line_filters():
+                    strip = strip.apply_filter(change, self.background_colors[1])
+                rows.append(strip.render(console))
             place += 1
         if rows and self._print_above(rows[-_MOST_PRINTED:]):
             self._printed = place
