@@ -6,6 +6,8 @@ wait for what is on screen, never for time to pass.
 
 import contextlib
 import fcntl
+import io
+import itertools
 import os
 import re
 import select
@@ -152,6 +154,21 @@ class PtyScreen:
 
     def text(self) -> str:
         return "\n".join(self.screen())
+
+    def picture(self, title: str) -> str:
+        """Return the screen as SVG, with its colours."""
+        from rich.console import Console  # only for pictures
+        from rich.text import Text
+
+        console = Console(record=True, width=self._emulated.columns, file=io.StringIO())
+        with self._lock:
+            for number in range(self._emulated.lines):
+                cells = [self._emulated.buffer[number][at] for at in range(self._emulated.columns)]
+                row = Text()
+                for style, run in itertools.groupby(cells, _style):
+                    row.append("".join(cell.data for cell in run), style)
+                console.print(row)
+        return console.export_svg(title=title)
 
     def send(self, *keys: str) -> None:
         """Type: names of `KEYS`, anything else letter by letter as one write each."""
@@ -301,6 +318,24 @@ class PtyScreen:
             end = begun
         self._rest = data[end:]
         self._stream.feed(_PRIVATE.sub(b"", data[:end]))
+
+
+def _style(cell: Any) -> Any:
+    """Return pyte's style of a cell as rich's."""
+    from rich.style import Style  # only for pictures
+
+    def color(name: str) -> str | None:
+        hexadecimal = re.fullmatch("[0-9a-f]{6}", name)
+        return None if name == "default" else f"#{name}" if hexadecimal else "yellow"
+
+    return Style(
+        color=color(cell.fg),
+        bgcolor=color(cell.bg),
+        bold=cell.bold,
+        italic=cell.italics,
+        underline=cell.underscore,
+        reverse=cell.reverse,
+    )
 
 
 def _set_size(fd: int, size: tuple[int, int]) -> None:

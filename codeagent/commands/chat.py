@@ -51,6 +51,11 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     )
     add("--prompt", metavar="TEXT", default="", help="send this at the start")
     add_flag(parser, "--step", "pause before every batch of calls; /step ends that")
+    add_flag(
+        parser,
+        "--inline",
+        "draw below the shell's lines instead of on the full screen; finished turns stay there",
+    )
     theme = add("--theme", metavar="NAME", help="theme of the screen; /theme lists them")
     completed_by(resume, "sessions")
     completed_by(theme, "themes")
@@ -106,7 +111,7 @@ def main(args: argparse.Namespace, app: "App") -> int:
 
 def _show(workspace: Path, args: argparse.Namespace, app: "App") -> int:
     require_terminal("`codeagent run PROMPT` works without a screen")
-    own = ("model", "api_base", "thinking", "mode", "theme", "resume", "step", "prompt")
+    own = ("model", "api_base", "thinking", "mode", "theme", "resume", "step", "prompt", "inline")
     others = ("fallback_model", "wire", "tools", "toolset", "safe", "sandbox", "network")
     options = {name: getattr(args, name) for name in own}
     flags = {name: given for name in others if (given := getattr(args, name)) not in (None, False)}

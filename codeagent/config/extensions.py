@@ -47,6 +47,7 @@ BUILT_IN = (
     "recipes",
     "board",
     "worktrees",
+    "notify",
     "batch",
     "usage",
     "review",

@@ -214,6 +214,9 @@ class OnScreen:
     cards: Reference = ""
     """Of a function that makes what shows the events of other agents in a conversation; see
     `codeagent.tui.reduce.AgentCards`."""
+    follower: Reference = ""
+    """Of a function from the settings (`Sections`), the workspace and a `core.attention.Terminal` to
+    a `core.attention.Follower`. Called after the first frame, so what it imports is little."""
 
 
 @record

@@ -113,6 +113,15 @@ def one_line(text: str, width: int) -> str:
     return flat if len(flat) <= width else flat[: width - 1] + "…"
 
 
+def plain_line(text: str, width: int) -> str:
+    """Return `one_line` without emoji, for titles and notifications, where their width is not
+    known."""
+    short = one_line(text, 2 * width)
+    for start, end in reversed(emoji_spans(short)):
+        short = short[:start] + short[end:]
+    return one_line(short, width)
+
+
 def on_one_line(text: str) -> str:
     """Return the whole text on one line: as `visible` does, with newlines, tabs and stray bytes as `\\xNN`, too."""
     return _BREAKS.sub(

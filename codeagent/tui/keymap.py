@@ -19,6 +19,8 @@ from codeagent.tui.fuzzy import nearest
 from codeagent.tui.settings_file import BadFile, Entry, read_entries
 
 _KEPT = "no key was changed"
+_VIM = "vim"
+"""The line of the file that turns vim's keys on."""
 _AROUND = "chat"
 """The scope whose keys also work while the focus is in a scope that is `in_chat`."""
 _ORDER = ("alt", "ctrl", "shift", "super")
@@ -73,6 +75,17 @@ TYPED = (
 """Keys and texts that are not bound to an action and cannot be changed."""
 
 
+VIM = (
+    KeyRow("composer", "Esc", "vim's normal mode; from there, as anywhere"),
+    KeyRow("composer", "i I a A o O", "insert mode"),
+    KeyRow("composer", "h j k l w b e 0 ^ $ gg G f t ; ,", "normal mode: move; with a count: 3w"),
+    KeyRow("composer", "d c y", 'delete, change, copy: dw, cc, y$, ciw, da", di('),
+    KeyRow("composer", "x r ~ J p P . u Ctrl+R", "change; put; repeat, undo, redo"),
+    KeyRow("composer", "v V", "visual mode: select, then d c y p; o turns around"),
+)
+"""vim's keys, which the user's file turns on all together."""
+
+
 class KeymapError(ConfigError):
     """The user's file of keys cannot be used; no key was changed."""
 
@@ -84,6 +97,8 @@ class Keymap:
     own: Mapping[str, tuple[str, ...]] = field(default_factory=lambda: MappingProxyType({}))
     """The keys by the id of the action."""
     table: ActionTable = OWN
+    vim: bool = False
+    """The composer has vim's keys."""
 
     @property
     def overrides(self) -> dict[str, str]:
@@ -107,6 +122,8 @@ class Keymap:
             if action.scope == scope:
                 keys = ", ".join(map(shown, self.keys_of(action.id)))
                 yield KeyRow(scope, keys, action.about, action.id, action.id in self.own)
+        if self.vim and scope == "composer":
+            yield from VIM
         yield from (typed for typed in TYPED if typed.scope == scope)
 
 
@@ -127,14 +144,24 @@ def load_keymap(path: Path, extensions: Callable[[], Iterable[Extension]] = tupl
     if not path.exists():
         return Keymap()
     try:
-        entries = read_entries(path)
+        every = read_entries(path)
+        entries = tuple(entry for entry in every if entry.key != _VIM)
         own = all(entry.key in OWN.by_id for entry in entries)
         table = OWN if own else table_with(extensions())
         keymap = Keymap({entry.key: _keys(entry, table) for entry in entries}, table)
         _check_conflicts(keymap, entries)
+        vim = any(_is_on(entry) for entry in every if entry.key == _VIM)
     except BadFile as problem:
         raise KeymapError(problem.said_of(path, _KEPT)) from problem
-    return Keymap(MappingProxyType(dict(keymap.own)))
+    return Keymap(MappingProxyType(dict(keymap.own)), vim=vim)
+
+
+def _is_on(entry: Entry) -> bool:
+    match entry.values:
+        case ("true" | "false" as value,):
+            return value == "true"
+        case _:
+            raise BadFile(entry.line, entry.key, "must be true or false")
 
 
 def _keys(entry: Entry, table: ActionTable) -> tuple[str, ...]:

@@ -64,6 +64,8 @@ class LaunchOptions:
     """The text in the composer at the start."""
     sends: bool = False
     """That text is sent at once."""
+    inline: bool = False
+    """Draw below the shell's lines, and print finished turns there."""
     step: bool = False
     """Pause before every batch from the beginning."""
 

@@ -72,7 +72,7 @@ class RunReducer:
         state = self.state
         if self._mode != self._own_mode:
             state.status.set(mode=self._own_mode)
-        state.status.set(in_run=False, waits_since=None, retry_reason="")
+        state.status.set(in_run=False, ended=event.reason, waits_since=None, retry_reason="")
         state.status.set(phase=state.phase_at_rest, halt="", since=event.ts, batch=0)
 
     def wait_at_boundary(self, event: notices.RunPaused | notices.RunResumed) -> None:

@@ -8,13 +8,14 @@ from typing import TYPE_CHECKING, Any, assert_never
 
 from codeagent.config.choices import Choices
 from codeagent.config.settings import Settings
+from codeagent.core.attention import Follower, Terminal
 from codeagent.core.audit import LedgerRow, decisions, gather_stats
 from codeagent.core.budget import Effort
 from codeagent.core.checkpoints import Rewind
 from codeagent.core.compaction import preview
 from codeagent.core.errors import CheckpointError, CodeagentError, ConfigError
 from codeagent.core.events import ToolResultAdded
-from codeagent.core.extension import Reference
+from codeagent.core.extension import Reference, resolved
 from codeagent.core.memory import OutputPage, OutputStore
 from codeagent.core.messages import text_of
 from codeagent.core.model import ModelInUse, ModelRequest
@@ -58,6 +59,15 @@ class SessionReader:
             settings = await self._present_settings()
             self._extensions = await asyncio.to_thread(self.launcher.extensions, settings)
         return self._extensions
+
+    async def followers(self, terminal: Terminal) -> tuple[Follower, ...]:
+        """Return what extensions have to be told of what the agent wants. Raises ConfigError."""
+        settings, extensions = await self._present_settings(), await self.extensions()
+        return tuple(
+            resolved(extension.screen.follower)(settings, self.launcher.workspace, terminal)
+            for extension in extensions.on
+            if extension.screen.follower
+        )
 
     @property
     def agent(self) -> AgentHandle:

@@ -38,6 +38,8 @@ class RunStatus:
     retry_reason: str = ""
     stepping: bool = False
     """Whether the run pauses before every batch."""
+    ended: str = ""
+    """How the last run ended, a `core.events.RunReason`; empty if none has yet."""
     waits_since: float | None = None
     """When the call that the agent has waited for longest began, in seconds since the epoch; None
     if there is none."""

@@ -48,6 +48,7 @@ MODULES = {
     "EDITOR": {"tui.parts.external_editor"},
     "EDITOR_WINDOW": {"tui.parts.external_editor"},
     "BROWSER": {"extensions.mcp.browser"},
+    "NOTIFIER": {"extensions.notify.command"},
     "CREDENTIALS": {"sandbox.credentials"},
     "PAGE_CONVERTER": {"extensions.web.markdown"},
     "IMAGE_BUILD": {"sandbox.image"},

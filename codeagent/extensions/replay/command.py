@@ -16,6 +16,7 @@ from codeagent.commands.arguments import open_store
 from codeagent.commands.chat import every_extension, require_terminal
 from codeagent.commands.launcher import LocalLauncher
 from codeagent.commands.sessions import add_session_argument, chosen
+from codeagent.config.extensions import Extensions
 from codeagent.config.local_environment import config_dir, state_dir
 from codeagent.config.settings import Settings
 from codeagent.core.errors import ConfigError
@@ -113,6 +114,12 @@ class ReplayLauncher(LocalLauncher):
 
     def settings(self, options: LaunchOptions) -> Settings:
         return replace(super().settings(options), bell=False)
+
+    def extensions(self, settings: Settings) -> Extensions:
+        """Return them without those that call the user: a recording wants nothing."""
+        found = super().extensions(settings)
+        quiet = (replace(each, screen=replace(each.screen, follower="")) for each in found.on)
+        return replace(found, on=tuple(quiet))
 
     async def missing(self, settings: Settings, options: LaunchOptions) -> Missing | None:
         return None

@@ -45,6 +45,12 @@ class ChatScreen(ChatKeys):
         overflow: hidden;
         & > TranscriptView { height: 1fr; }
         & > .chat--foot { dock: bottom; height: auto; }
+        &:inline {
+            border: none;
+            height: auto;
+            & > .chat--foot { dock: none; }
+            & Overlay { overlay: none; }
+        }
     }
     """
     AUTO_FOCUS = "Composer"
@@ -116,6 +122,8 @@ class ChatScreen(ChatKeys):
         self._draft.close()
         for group in ("connect", "beside"):
             self.workers.cancel_group(self, group)
+        if self._conversation is not None:
+            self._conversation.end()
         if self._opened is not None:
             await self._opened.close()
 

@@ -88,11 +88,34 @@ class ChatFrame(Screen[None]):
             from codeagent.tui.pages.conversation import ConversationParts  # after the first frame
 
             self._conversation = ConversationParts(
-                self.state, self._draft, self.clock, lambda: self.composer.last_typed
+                self.state,
+                self._draft,
+                self.clock,
+                lambda: self.composer.last_typed,
+                **self._inline() if self.launch_options.inline else {},
             )
             self._conversation.view.use_workspace(self.folders.workspace)
             self._place()
         return self._conversation
+
+    def _inline(self) -> dict[str, Any]:
+        """Return how to make a view that prints what has ended above the screen."""
+        from functools import partial  # all of this is for this kind of screen only
+
+        from codeagent.tui.inline import InlineDriver
+        from codeagent.tui.transcript.inline_view import InlineView
+
+        def print_above(lines: Sequence[str]) -> bool:
+            driver = self.app._driver
+            return isinstance(driver, InlineDriver) and driver.print_above(lines)
+
+        return {
+            "make_view": partial(
+                InlineView,
+                at_rest=lambda: self.state.status.now.run.phase == "idle",
+                print_above=print_above,
+            )
+        }
 
     def _place(self) -> None:
         """Mount the parts, unless the screen is not mounted yet, or was left."""

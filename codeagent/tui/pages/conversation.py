@@ -17,6 +17,7 @@ from codeagent.tui.commands import NOT_RUN, OWN, ActionTable, mistyped, prompt_r
 from codeagent.tui.drafts import Draft
 from codeagent.tui.keymap import keymap_of
 from codeagent.tui.launcher import LaunchOptions
+from codeagent.tui.pages.attention import AttentionWatch
 from codeagent.tui.pages.cards import ChatCard
 from codeagent.tui.pages.outbox import Outbox
 from codeagent.tui.parts.composer import Composer
@@ -46,15 +47,17 @@ class ConversationParts:
         draft: Draft,
         clock: Callable[[], float],
         typed_at: Callable[[], float],
+        make_view: Callable[..., TranscriptView] = TranscriptView,
     ) -> None:
         """`clock` gives seconds since the epoch; `typed_at` says when the user last typed, see
-        `SheetView`."""
+        `SheetView`, which `make_view` makes."""
         self._state = state
         self.outbox = Outbox(state, draft)
-        self.view = TranscriptView(state.document, clock=clock, typed_at=typed_at)
+        self.view = make_view(state.document, clock=clock, typed_at=typed_at)
         self.find_bar = FindBar()
         self.card = ChatCard(state, self.outbox, now=clock)
         self.queue = QueueView(state.queue)
+        self._attention = AttentionWatch(state)
         self._todo = TodoView(state.status)
         self._table = OWN
         self._beside: tuple[Reference, ...] = ()
@@ -121,6 +124,7 @@ class ConversationParts:
         self._offers = tuple(
             extension.screen.offers for extension in extensions.on if extension.screen.offers
         )
+        await self._attention.begin(self.view.app, client)
         return self._table
 
     async def run_beside(self, chat: object) -> None:
@@ -128,6 +132,10 @@ class ConversationParts:
         with suppress(CodeagentError):
             await (await self.outbox.ready()).start_up()
             await asyncio.gather(*(resolved(reference)(chat) for reference in self._beside))
+
+    def end(self) -> None:
+        """Leave the terminal to the next conversation."""
+        self._attention.end()
 
     async def offer_more(self, composer: Composer) -> None:
         """Offer what extensions have for this workspace along with the commands."""

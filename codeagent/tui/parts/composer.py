@@ -15,7 +15,6 @@ from codeagent.core.sanitize import on_one_line
 from codeagent.tui.actions import Action
 from codeagent.tui.bindings import bindings
 from codeagent.tui.fuzzy import PathIndex
-from codeagent.tui.parts.prompt_text import PromptText
 from codeagent.tui.parts.suggestions import (
     ChoiceList,
     Completion,
@@ -35,13 +34,14 @@ from codeagent.tui.parts.typed_input import (
     find_command,
     parse_input,
 )
+from codeagent.tui.parts.vim_prompt import VimPrompt
 from codeagent.tui.prompt_history import HistoryWalk, PromptHistory
 
 _PAUSE = 0.03
 """Seconds without a key after which files are searched."""
 
 
-class Composer(PromptText):
+class Composer(VimPrompt):
     """Posts what the user wants as messages; sent text is in the history before its message is
     posted."""
 
@@ -109,6 +109,10 @@ class Composer(PromptText):
     def last_typed(self) -> float:
         """When the user last typed, here or in the search, on the clock of `time.monotonic`."""
         return max(self.typed_at, self.search.typed_at)
+
+    @property
+    def closes_first(self) -> bool:
+        return self.choices.is_open
 
     def set_edited(self, before: str, after: str) -> None:
         """Show the edited version of `before`; text that was added to the composer meanwhile stays
@@ -299,6 +303,8 @@ class Composer(PromptText):
 
     def _unfinished(self) -> Unfinished | None:
         row, column = self.cursor_location
+        if self.vim_mode in ("normal", "visual"):
+            return None
         if not self.selection.is_empty or row >= self.document.line_count:
             return None
         return unfinished_at(self.document.get_line(row), row, column)

@@ -66,10 +66,16 @@ class ComposerArea(Vertical):
         words = (flat(mode), MODE_MEANS.get(mode) if wide else "")
         self._rule.show(
             (Part(SEPARATOR.join(filter(None, words)), 90, mode_style(mode)),),
-            (Part(f"{self._mode_key} changes it", 20),) if wide else (),
+            (
+                *((Part(vim, 80, "strong"),) if (vim := self.composer.vim_mode) else ()),
+                *((Part(f"{self._mode_key} changes it", 20),) if wide else ()),
+            ),
         )
 
     def on_resize(self, event: Resize) -> None:
+        self.sync()
+
+    def on_vim_prompt_mode_shown(self) -> None:
         self.sync()
 
     def on_choice_list_picked(self, event: ChoiceList.Picked) -> None:

@@ -136,6 +136,8 @@ class PromptText(TextArea, inherit_bindings=False):
         super().__init__(compact=True, highlight_cursor_line=False)
         self.cursor_blink = False
         self._killed = ""
+        self.mark = _MARK
+        """What stands before the first row; as wide as the gutter."""
         self.typed_at = float("-inf")
         """When the user last changed the text, on the clock of `time.monotonic`."""
 
@@ -335,7 +337,7 @@ class PromptText(TextArea, inherit_bindings=False):
 
     def render_line(self, y: int) -> Strip:
         first = y == 0 and self.scroll_offset.y == 0
-        words = _SHELL_MARK if self.document.get_line(0).startswith("!") else _MARK
+        words = _SHELL_MARK if self.document.get_line(0).startswith("!") else self.mark
         mark = line([(words if first else "  ", palette_of(self).talk.user)]).strip.apply_style(
             self.rich_style
         )

@@ -125,7 +125,7 @@ class Overlay(Widget):
     def lie_over(self, rows: int) -> None:
         """Show that many rows; 0 hides the overlay."""
         self.styles.height = rows
-        self.styles.offset = Offset(0, -rows)
+        self.styles.offset = Offset(0, 0 if self.app.is_inline else -rows)
         self.display = rows > 0
         self.refresh()
 
@@ -177,7 +177,7 @@ class ChoiceList(Overlay):
         there are none."""
         self._choices = tuple(choices)
         self._at = self._top = 0
-        self._rows = min(_MOST_ROWS, len(self._choices), max(1, self.screen.size.height // 2))
+        self._rows = min(_MOST_ROWS, len(self._choices), max(1, self.app.size.height // 2))
         self._footer = footer or (
             f"{len(self._choices)} in all" if len(self._choices) > self._rows else ""
         )
@@ -267,7 +267,7 @@ class HistorySearch(Overlay, can_focus=True):
 
     @property
     def _rows(self) -> int:
-        return max(1, min(_MOST_ROWS, len(self._found), self.screen.size.height // 2))
+        return max(1, min(_MOST_ROWS, len(self._found), self.app.size.height // 2))
 
     def _close(self, text: str | None, *, took_focus: bool = True) -> None:
         if self.is_open:

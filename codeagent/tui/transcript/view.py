@@ -127,6 +127,10 @@ class TranscriptView(SheetView, can_focus=True):
         """Return everything as it is shown, without colours."""
         return self.as_text(self.sheet.width)
 
+    def to_leave(self) -> str:
+        """Return what stays in the terminal at the end, without colours."""
+        return self.plain_text()
+
     def as_text(self, width: int) -> str:
         return printed(self.document.blocks, width, self.detail, self._clock())
 

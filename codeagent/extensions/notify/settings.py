@@ -1,0 +1,21 @@
+"""The section `notify` of the settings."""
+
+from typing import Literal
+
+from codeagent.config.settings import Section
+from codeagent.core.dataclass import dataclass
+
+Channel = Literal["osc9", "osc99", "osc777", "bell", "off"]
+
+
+@dataclass(frozen=True, kw_only=True)
+class NotifySettings(Section):
+    """What tells you about the agent while you look elsewhere; see docs/how-to/notifications.md."""
+
+    by: Literal["auto"] | Channel = "auto"
+    """How the terminal is asked for a notification; `auto` chooses by terminal."""
+    command: tuple[str, ...] = ()
+    """A program to run instead, with its arguments; one that is exactly `{title}` or `{text}` is
+    replaced."""
+    title: bool = True
+    """The title of the window says what the agent is doing."""
