@@ -106,7 +106,8 @@ def open_services(
     )
     made = [part for each in extensions for part in _parts_of(each, opening)]
     acts = {act: do for each in extensions for act, do in each.in_conversations.acts.items()}
-    return AgentServices(questions, parts=Parts(made, acts))
+    mentions = next(filter(None, (each.in_conversations.mentions for each in extensions)), "")
+    return AgentServices(questions, parts=Parts(made, acts, mentions))
 
 
 def _parts_of(extension: Extension, opening: Opening) -> Iterator[ConversationPart]:

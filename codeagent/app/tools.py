@@ -21,6 +21,7 @@ from codeagent.core.dataclass import dataclass
 from codeagent.core.errors import ConfigError
 from codeagent.core.extension import Extension, FileKind, Reference, resolved
 from codeagent.core.memory import OutputStore, Scratchpad
+from codeagent.core.messages import attached_to
 from codeagent.core.patterns import AllowList
 from codeagent.core.ports import Workspace
 from codeagent.core.sandbox import Sandbox, SandboxKind
@@ -329,7 +330,12 @@ def tracked_reads(workspace: Workspace, history: History) -> ReadTracker:
     reads.keep_only(item.details for item in history.details)
     for item in history.details:
         reads.remember(item.call_id, item.details)
-    reads.keep_only(item.details for item in history.details if item.in_context)
+    reads.keep_only(
+        [
+            *(item.details for item in history.details if item.in_context),
+            *(one.details for one in attached_to(history.messages)),
+        ]
+    )
     return reads
 
 

@@ -46,6 +46,7 @@ BUILT_IN = (
     "toolsets",
     "recipes",
     "batch",
+    "attachments",
 )
 """In the order in which they are asked. Each is the module `codeagent.extensions.NAME`, which has
 its manifest, `EXTENSION`."""

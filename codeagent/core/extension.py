@@ -178,6 +178,9 @@ class OnScreen:
     offers: Reference = ""
     """Of an async function from the session client (`codeagent.tui.session_client`) to further rows
     of the table of slash commands, which depend on the workspace. Raises CodeagentError."""
+    pastes: Reference = ""
+    """Of an async function from the workspace and a pasted text, None for the image on the clipboard,
+    to what is inserted in its place; empty: nothing is. One extension has it."""
     keys: tuple[PageKeys, ...] = ()
     cards: Reference = ""
     """Of a function that makes what shows the events of other agents in a conversation; see
@@ -214,6 +217,9 @@ class InConversations:
     acts: Mapping[str, Reference] = field(default_factory=dict)
     """For the name of a class of `core.acts`, or of other work that a run is begun with: a function
     from the conversation's `agent.parts.Host` and the act to what became of it."""
+    mentions: Reference = ""
+    """Of an async function from the conversation's `agent.parts.Host` and a text with an `@` to what
+    is mentioned in it (`core.runtime.Mentioned`). One extension has it."""
     remarks: Reference = ""
     """Of a function from a `tools.extension.ExtensionContext` to the code and text of each notice
     that a conversation begins with."""

@@ -38,6 +38,12 @@ def context_window(model: str) -> int | None:
     return whole_number(entry(*spellings(model)).get("max_input_tokens"))
 
 
+def sees_images(model: str) -> bool | None:
+    """Tell whether the model sees images; None if the table does not have it."""
+    facts = entry(*spellings(model))
+    return bool(facts.get("supports_vision")) if facts else None
+
+
 def has_price(model: str) -> bool:
     """Tell whether the table has a price, or the model is scripted and costs nothing."""
     return is_scripted(model) or has_rates(entry(*spellings(model)))

@@ -35,6 +35,8 @@ class ServedModel:
     """In tokens, for the prompt and the answer together."""
     tools: bool | None = None
     """Whether the model's chat template shows it tools."""
+    images: bool | None = None
+    """Whether the model sees images."""
 
 
 async def ask_server(base: str, headers: Mapping[str, str], model: str) -> ServedModel | None:
@@ -74,14 +76,21 @@ def _joined(*said: ServedModel) -> ServedModel:
     """Return what the first that knows says about each."""
     windows = (one.window for one in said if one.window)
     tools = (one.tools for one in said if one.tools is not None)
-    return ServedModel(next(windows, None), next(tools, None))
+    images = (one.images for one in said if one.images is not None)
+    return ServedModel(next(windows, None), next(tools, None), next(images, None))
 
 
 def _of_llama_server(props: dict[str, Any]) -> ServedModel:
     settings, caps = props.get("default_generation_settings"), props.get("chat_template_caps")
+    senses = props.get("modalities")
+    images = senses.get("vision") if isinstance(senses, dict) else None
     window = whole_number(settings.get("n_ctx")) if isinstance(settings, dict) else None
     tools = caps.get("supports_tools") if isinstance(caps, dict) else None
-    return ServedModel(window, tools if isinstance(tools, bool) else None)
+    return ServedModel(
+        window,
+        tools if isinstance(tools, bool) else None,
+        images if isinstance(images, bool) else None,
+    )
 
 
 def _of_ollama(shown: dict[str, Any], running: dict[str, Any]) -> ServedModel:
@@ -99,7 +108,9 @@ def _of_ollama(shown: dict[str, Any], running: dict[str, Any]) -> ServedModel:
     window = whole_number(running.get("context_length")) or (
         int(told[1]) if told else whole_number(own)
     )
-    return ServedModel(window, "tools" in capabilities if isinstance(capabilities, list) else None)
+    if not isinstance(capabilities, list):
+        return ServedModel(window)
+    return ServedModel(window, "tools" in capabilities, "vision" in capabilities)
 
 
 def _listed(answer: dict[str, Any], model: str) -> ServedModel:
@@ -112,7 +123,9 @@ def _listed(answer: dict[str, Any], model: str) -> ServedModel:
     capabilities = entry.get("capabilities")
     # LM Studio lists `tool_use`; an empty or foreign list says nothing.
     tools = True if isinstance(capabilities, list) and "tool_use" in capabilities else None
-    return ServedModel(window, tools)
+    # Its list of the user's own models says `vlm` of those that see images, and `llm` of others.
+    images = {"vlm": True, "llm": False}.get(str(entry.get("type")))
+    return ServedModel(window, tools, images)
 
 
 def _entry(answer: dict[str, Any], model: str) -> dict[str, Any]:

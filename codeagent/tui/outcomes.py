@@ -9,6 +9,7 @@ from codeagent.core import acts
 from codeagent.core.acts import Act, Refused
 from codeagent.core.approval_events import ApprovalResolved
 from codeagent.core.compaction import ContextCompacted, compacted_words
+from codeagent.core.display import ImageBlock
 from codeagent.core.events import (
     CheckpointRestored,
     JobFinished,
@@ -18,7 +19,8 @@ from codeagent.core.events import (
     UnknownEvent,
 )
 from codeagent.core.jobs import Job, TriggerAdded, TriggerEvent, TriggerFired, TriggerStopped
-from codeagent.core.messages import Usage, text_of
+from codeagent.core.messages import Usage, UserMessage, text_of
+from codeagent.core.notes import words_of
 from codeagent.core.notices import (
     CompactionBegun,
     CompactionFailed,
@@ -77,6 +79,8 @@ def note_of(result: ToolResultAdded) -> str:
     match result.name, details.get("matches"), details.get("files"):
         case "read", _, _ if "unchanged" in details:
             return "unchanged"
+        case "read", _, _ if any(isinstance(block, ImageBlock) for block in result.blocks):
+            return "an image"
         case "read", _, _:
             numbered = sum(not line.startswith("[") for line in text_of(result.content).split("\n"))
             return counted(numbered, "line")
@@ -122,6 +126,15 @@ def said_of(answer: ApprovalResolved, tool: str) -> str:
     if answer.answer == "deny":
         return f"you said no: {answer.reason}"
     return f"you answered: {answer.reason}" if tool == ASK_USER else ""
+
+
+def show_note(note: UserMessage, state: UiState) -> None:
+    """Show what the user's text brought with it, or else what the model was told; the end of a job
+    is already shown."""
+    if note.attached:
+        state.document.attach(note.attached)
+    elif words_of(note) not in state.jobs.end_notes and (told := told_of(text_of(note.content))):
+        state.document.remark(told, "told")
 
 
 def told_of(note: str) -> str:

@@ -44,6 +44,7 @@ MODULES = {
     "SERVER": {"sandbox.programs"},
     "HOOK": {"agent.hooks.command"},
     "COMMAND": {"sandbox.host"},
+    "CLIPBOARD": {"extensions.attachments.pasting"},
     "EDITOR": {"tui.parts.external_editor"},
     "BROWSER": {"extensions.mcp.browser"},
     "CREDENTIALS": {"sandbox.credentials"},

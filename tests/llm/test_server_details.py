@@ -27,6 +27,11 @@ LLAMA: Facts = {
 OLLAMA_INFO = {"general.architecture": "gemma3", "gemma3.context_length": 131072}
 SAID: list[tuple[Facts, ServedModel]] = [
     (LLAMA, ServedModel(4096, tools=False)),
+    ({"/props": {"modalities": {"vision": True, "audio": False}}}, ServedModel(images=True)),
+    ({"/props": {"modalities": {"vision": "x"}}}, ServedModel()),
+    ({"/api/show": {"capabilities": ["vision"]}}, ServedModel(tools=False, images=True)),
+    ({"/api/v0/models": {"data": [{"id": "m", "type": "vlm"}]}}, ServedModel(images=True)),
+    ({"/api/v0/models": {"data": [{"id": "m", "type": "llm"}]}}, ServedModel(images=False)),
     (
         {
             "/props": {
@@ -64,18 +69,18 @@ SAID: list[tuple[Facts, ServedModel]] = [
                 "parameters": "num_ctx      4096",
             }
         },
-        ServedModel(4096, tools=False),
+        ServedModel(4096, tools=False, images=False),
     ),
     (
         {
             "/api/show": {"capabilities": ["completion", "tools"], "model_info": OLLAMA_INFO},
             "/api/ps": {"models": [{"name": "m", "context_length": 16384}]},
         },
-        ServedModel(16384, tools=True),
+        ServedModel(16384, tools=True, images=False),
     ),
     (
         {"/api/show": {"capabilities": ["tools"], "model_info": OLLAMA_INFO}},
-        ServedModel(131072, tools=True),
+        ServedModel(131072, tools=True, images=False),
     ),
     ({}, ServedModel()),
     ({"/props": {"default_generation_settings": [], "chat_template_caps": "x"}}, ServedModel()),

@@ -6,6 +6,8 @@ from collections.abc import Callable, Iterable, Sequence
 from codeagent.core.changes import digest
 from codeagent.core.dataclass import dataclass
 from codeagent.core.errors import WorkspaceError
+from codeagent.core.history import BranchingHistory
+from codeagent.core.messages import Message, attached_to
 from codeagent.core.ports import Workspace
 from codeagent.core.sanitize import spelled, unspelled
 from codeagent.session.fold import ToolDetails
@@ -76,11 +78,17 @@ class DetailsInContext:
     forgotten."""
 
     def __init__(
-        self, details: Iterable[ToolDetails], forget: Callable[[Sequence[ToolDetails]], None]
+        self,
+        details: Iterable[ToolDetails],
+        forget: Callable[[Sequence[ToolDetails]], None],
+        line: BranchingHistory[Message],
     ) -> None:
-        """`forget` is called with the details that are left."""
+        """`forget` is called with the details that are left; what prompts brought with them counts
+        for as long as it is in the `line`."""
         self._details = {item.call_id: item for item in details if item.in_context}
         self._forget = forget
+        self._line = line
+        self._attached = attached_to(line.items)
 
     def add(self, item: ToolDetails) -> None:
         self._details[item.call_id] = item
@@ -94,4 +102,12 @@ class DetailsInContext:
 
     def forget_others(self) -> None:
         """Forget what was read by calls that were not added: the model never saw their results."""
-        self._forget(tuple(self._details.values()))
+        self._attached = attached_to(self._line.items)
+        brought = (ToolDetails("", one.details) for one in self._attached if one.details)
+        self._forget((*self._details.values(), *brought))
+
+    def hear(self) -> None:
+        """Take note of what prompts brought with them since it was last looked at, or that it was
+        taken back."""
+        if attached_to(self._line.items) != self._attached:
+            self.forget_others()

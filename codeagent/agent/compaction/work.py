@@ -101,7 +101,7 @@ class Compaction:
         self._pins = history.compactions.pins
         self._questions = dict(history.compactions.questions)
         self._files = KnownFiles(environment.workspace, history.details)
-        self.in_context = DetailsInContext(history.details, environment.recall.forget)
+        self.in_context = DetailsInContext(history.details, environment.recall.forget, history.line)
         self._gauge = TokenGauge()
         self._length = GrowingLength()
         self._refused: dict[str, int] = {}

@@ -72,7 +72,8 @@ class ChatFrame(Screen[None]):
         keys = keymap_of(self)
         yield self._header
         with self._foot:
-            yield ComposerArea(self.composer, self.state, mode_key=keys.shown("chat.mode"))
+            self._area = ComposerArea(self.composer, self.state, mode_key=keys.shown("chat.mode"))
+            yield self._area
             yield StatusLine(
                 self.state, clock=self.clock, to_background=keys.shown("chat.background")
             )

@@ -1,16 +1,21 @@
 """The composer with the rule above it, which shows the mode, and the lists that open above it."""
 
+from collections.abc import Sequence
+
+from rich.cells import cell_len
 from textual.app import ComposeResult
 from textual.containers import Vertical
 from textual.events import Resize
 
 from codeagent.tui.parts.composer import Composer
-from codeagent.tui.parts.rows import SEPARATOR, Part, RuleRow
+from codeagent.tui.parts.rows import SEPARATOR, Part, RowsWidget, RuleRow
 from codeagent.tui.parts.status import MODE_MEANS, mode_style, prompt_words
 from codeagent.tui.parts.suggestions import ChoiceList, HistorySearch
-from codeagent.tui.rendering.lines import flat
+from codeagent.tui.rendering.lines import Line, cut_end, cut_middle, flat, line
+from codeagent.tui.rendering.palette import Palette
 from codeagent.tui.state import UiState
 
+_MOST_CHIPS = 4
 _AIRY = 16
 """Rows of a screen from which on there is a blank row above the rule."""
 _WIDE = 60
@@ -18,6 +23,43 @@ _WIDE = 60
 _ROOMY = 10
 """Rows of a screen from which on there is a rule; two more are needed below a card, which has its
 own."""
+
+
+class AttachedRows(RowsWidget):
+    """What goes with the text when it is sent, a row each: its name, and how large it is."""
+
+    DEFAULT_CSS = """
+    AttachedRows { height: auto; width: 1fr; display: none; }
+    """
+
+    def __init__(self) -> None:
+        super().__init__()
+        self._chips: tuple[tuple[str, str], ...] = ()
+        self._refusal = ""
+
+    def show(self, chips: Sequence[tuple[str, str]], refusal: str = "") -> None:
+        """Show these names with their sizes; `refusal` is why they cannot be sent."""
+        if (tuple(chips), refusal) != (self._chips, self._refusal):
+            self._chips = tuple(chips)
+            self._refusal = refusal
+            self.display = bool(chips)
+            self.refresh(layout=True)
+
+    def rows(self, width: int, palette: Palette) -> Sequence[Line]:
+        shown = self._chips[:_MOST_CHIPS]
+        found = [_chip(name, about, width, palette) for name, about in shown]
+        if more := len(self._chips) - len(shown):
+            found.append(line([(f"  … {more} more", palette.muted)]))
+        if self._refusal:
+            said = cut_end(flat(f"! {self._refusal}"), max(1, width - 2))
+            found.append(line([("  ", None), (said, palette.warning)]))
+        return found
+
+
+def _chip(name: str, about: str, width: int, palette: Palette) -> Line:
+    size = cut_end(flat(about), max(1, width // 2))
+    named = cut_middle(flat(name), max(1, width - cell_len(size) - 6))
+    return line([("  + ", palette.accent), (named, palette.text), (f"  {size}", palette.muted)])
 
 
 class ComposerArea(Vertical):
@@ -41,12 +83,14 @@ class ComposerArea(Vertical):
         self._state = state
         self._mode_key = mode_key
         self._rule = RuleRow(("─", "─"))
+        self._attached = AttachedRows()
 
     def compose(self) -> ComposeResult:
         yield self._rule
         yield self.composer.choices
         yield self.composer.search
         yield self.composer
+        yield self._attached
 
     def on_mount(self) -> None:
         for model in (self._state.status, self._state.boundary, self._state.approvals):
@@ -68,6 +112,16 @@ class ComposerArea(Vertical):
             (Part(SEPARATOR.join(filter(None, words)), 90, mode_style(mode)),),
             (Part(f"{self._mode_key} changes it", 20),) if wide else (),
         )
+
+    @property
+    def shows_attached(self) -> bool:
+        return bool(self._attached.display)
+
+    def attach(self, chips: Sequence[tuple[str, str]], refusal: str = "") -> None:
+        """Show the names and sizes of what is sent with the text, below it; `refusal` is why it
+        cannot be sent."""
+        self._attached.show(chips, refusal)
+        self.composer.mark([name for name, _ in chips])
 
     def on_resize(self, event: Resize) -> None:
         self.sync()

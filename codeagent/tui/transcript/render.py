@@ -30,6 +30,7 @@ from codeagent.tui.transcript.blocks import (
     Thoughts,
 )
 from codeagent.tui.transcript.layout import MARGIN, Drawn, Look, Spot
+from codeagent.tui.transcript.pictures import attached_lines
 from codeagent.tui.transcript.render_call import (
     BRIEF_DIFF_ROWS,
     DONE_ROWS,
@@ -250,6 +251,8 @@ def _prompt(block: PromptBlock, look: Look) -> Drawn:
         more = f"… {counted(len(text), 'character')} in all (click to expand)"
         found[PROMPT_ROWS:] = [line([(more, palette.muted)])]
         drawn.spots.append(Spot(PROMPT_ROWS + own_row, PROMPT_ROWS + own_row))
+    for one in block.attached:
+        found += attached_lines(one, look)
     if own_row:
         found[:1] = [
             line([], gutter=Segment(speaker, palette.talk.user)),

@@ -18,6 +18,7 @@ from codeagent.core.display import (
     QuestionBlock,
     TerminalBlock,
     TextBlock,
+    Thumbnail,
     UnknownBlock,
 )
 from codeagent.tui.rendering.ansi import ansi_line
@@ -37,6 +38,7 @@ from codeagent.tui.rendering.output_buffer import OutputBuffer
 from codeagent.tui.rendering.palette import StyleName
 from codeagent.tui.transcript.blocks import ENDED, CallCard, CallState, ChildView
 from codeagent.tui.transcript.layout import Drawn, Look, Spot
+from codeagent.tui.transcript.pictures import thumbnail_lines
 from codeagent.tui.transcript.spelling import counted, duration, whole
 
 Memo = dict[str, tuple[object, Drawn]]
@@ -127,7 +129,7 @@ def text_of_block(block: DisplayBlock) -> tuple[StyledText, ...]:
         case FilesBlock(paths=paths):
             return tuple(map(StyledText, paths))
         case ImageBlock(path=path, media_type=media_type):
-            return (StyledText(f"image {path} ({media_type})"),)
+            return (StyledText(f"image {path}".rstrip() + f" ({media_type})"),)
         case QuestionBlock(question=question, options=options, fields=fields):
             return (
                 StyledText("\n".join((question, *options, *(field.label for field in fields)))),
@@ -232,6 +234,8 @@ def _below(card: CallCard, look: Look, *, own: bool) -> Drawn:
     for shown in card.shown:
         if isinstance(shown, DiffBlock) and card.state == "done":
             drawn.add(_diff(shown, look, BRIEF_DIFF_ROWS))
+        elif isinstance(shown, ImageBlock) and card.state == "done":
+            drawn.lines += _shown(shown, look)[1:]
     return drawn
 
 
@@ -265,11 +269,17 @@ def _shown(block: DisplayBlock, look: Look) -> list[Line]:
             return render_markdown(block.text, width, palette)
         case TerminalBlock():
             return []
+        case ImageBlock(thumbnail=Thumbnail() as thumbnail):
+            return [*_named(block, look), *thumbnail_lines(thumbnail, width)]
         case _:
-            said = (
-                (said.text.rstrip("\n"), palette.named(said.style)) for said in text_of_block(block)
-            )
-            return [row for text, style in said for row in paragraph(text, width, style)]
+            return _named(block, look)
+
+
+def _named(block: DisplayBlock, look: Look) -> list[Line]:
+    said = (
+        (said.text.rstrip("\n"), look.palette.named(said.style)) for said in text_of_block(block)
+    )
+    return [row for text, style in said for row in paragraph(text, look.width, style)]
 
 
 def _diff(shown: DiffBlock, look: Look, most: int | None) -> Drawn:
