@@ -21,7 +21,6 @@ from codeagent.core.dataclass import dataclass
 from codeagent.core.errors import ConfigError
 from codeagent.core.extension import Extension, FileKind, Reference, resolved
 from codeagent.core.memory import OutputStore, Scratchpad
-from codeagent.core.messages import attached_to
 from codeagent.core.patterns import AllowList
 from codeagent.core.ports import Workspace
 from codeagent.core.sandbox import Sandbox, SandboxKind
@@ -29,9 +28,10 @@ from codeagent.core.sanitize import visible
 from codeagent.core.tool import Tool
 from codeagent.core.toolbox import ToolProblem
 from codeagent.disk.repository import OutsideGit
-from codeagent.session.fold import History, ToolDetails, tools_read_about
+from codeagent.session.fold import History
 from codeagent.session.memory import NAME, ScratchpadFile, SessionMemory, project_scratchpad
 from codeagent.session.store import SessionStore
+from codeagent.session.transcript import ToolDetails, tools_read_about
 from codeagent.tools.builtin import NAMES
 from codeagent.tools.builtin.ask_user import AskUser
 from codeagent.tools.builtin.bash import Bash
@@ -330,12 +330,7 @@ def tracked_reads(workspace: Workspace, history: History) -> ReadTracker:
     reads.keep_only(item.details for item in history.details)
     for item in history.details:
         reads.remember(item.call_id, item.details)
-    reads.keep_only(
-        [
-            *(item.details for item in history.details if item.in_context),
-            *(one.details for one in attached_to(history.messages)),
-        ]
-    )
+    reads.keep_only(item.details for item in history.details if item.in_context)
     return reads
 
 

@@ -11,7 +11,7 @@ from PIL import Image, ImageOps, UnidentifiedImageError
 from codeagent.core.dataclass import dataclass
 from codeagent.core.display import DisplayBlock, ImageBlock, TextBlock, Thumbnail
 from codeagent.core.messages import ContentPart, ImagePart, TextPart, text_of
-from codeagent.core.tool import ToolResult
+from codeagent.core.tool import Failed, ToolResult
 
 LARGEST = 20 << 20
 """Bytes of a file that is looked at."""
@@ -27,7 +27,7 @@ _SMALL = (48, 24)
 """Pixels of the copy for the screen, two rows of them in a row of cells."""
 
 
-class NotAnImage(Exception):
+class NotAnImage(Failed):
     """Says why the bytes cannot be used as an image, as a phrase."""
 
 

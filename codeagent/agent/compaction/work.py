@@ -57,7 +57,8 @@ from codeagent.core.notices import (
 )
 from codeagent.core.sanitize import quoted
 from codeagent.core.tool import ToolResult
-from codeagent.session.fold import History, ToolDetails
+from codeagent.session.fold import History
+from codeagent.session.transcript import ToolDetails
 
 if TYPE_CHECKING:  # most conversations are never summarized
     from codeagent.agent.compaction.requests import Review, SummaryRequests

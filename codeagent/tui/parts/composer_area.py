@@ -2,7 +2,7 @@
 
 from collections.abc import Sequence
 
-from rich.cells import cell_len
+from rich.segment import Segment
 from textual.app import ComposeResult
 from textual.containers import Vertical
 from textual.events import Resize
@@ -11,10 +11,12 @@ from codeagent.tui.parts.composer import Composer
 from codeagent.tui.parts.rows import SEPARATOR, Part, RowsWidget, RuleRow
 from codeagent.tui.parts.status import MODE_MEANS, mode_style, prompt_words
 from codeagent.tui.parts.suggestions import ChoiceList, HistorySearch
-from codeagent.tui.rendering.lines import Line, cut_end, cut_middle, flat, line
+from codeagent.tui.rendering.attached import attached_row
+from codeagent.tui.rendering.lines import Line, cut_end, flat, indented, line
 from codeagent.tui.rendering.palette import Palette
 from codeagent.tui.state import UiState
 
+_INDENT = "  "
 _MOST_CHIPS = 4
 _AIRY = 16
 """Rows of a screen from which on there is a blank row above the rule."""
@@ -46,20 +48,13 @@ class AttachedRows(RowsWidget):
             self.refresh(layout=True)
 
     def rows(self, width: int, palette: Palette) -> Sequence[Line]:
-        shown = self._chips[:_MOST_CHIPS]
-        found = [_chip(name, about, width, palette) for name, about in shown]
+        room = width - len(_INDENT)
+        shown = [attached_row(*chip, room, palette) for chip in self._chips[:_MOST_CHIPS]]
         if more := len(self._chips) - len(shown):
-            found.append(line([(f"  … {more} more", palette.muted)]))
+            shown.append(line([(f"… {more} more", palette.muted)]))
         if self._refusal:
-            said = cut_end(flat(f"! {self._refusal}"), max(1, width - 2))
-            found.append(line([("  ", None), (said, palette.warning)]))
-        return found
-
-
-def _chip(name: str, about: str, width: int, palette: Palette) -> Line:
-    size = cut_end(flat(about), max(1, width // 2))
-    named = cut_middle(flat(name), max(1, width - cell_len(size) - 6))
-    return line([("  + ", palette.accent), (named, palette.text), (f"  {size}", palette.muted)])
+            shown.append(line([(cut_end(f"! {flat(self._refusal)}", room), palette.warning)]))
+        return [indented(row, Segment(_INDENT)) for row in shown]
 
 
 class ComposerArea(Vertical):

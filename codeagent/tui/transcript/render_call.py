@@ -22,6 +22,7 @@ from codeagent.core.display import (
     UnknownBlock,
 )
 from codeagent.tui.rendering.ansi import ansi_line
+from codeagent.tui.rendering.attached import thumbnail_lines
 from codeagent.tui.rendering.diff import LEAST_FOLDED, DiffRow, counts, diff_rows, unified_lines
 from codeagent.tui.rendering.lines import (
     Line,
@@ -38,7 +39,6 @@ from codeagent.tui.rendering.output_buffer import OutputBuffer
 from codeagent.tui.rendering.palette import StyleName
 from codeagent.tui.transcript.blocks import ENDED, CallCard, CallState, ChildView
 from codeagent.tui.transcript.layout import Drawn, Look, Spot
-from codeagent.tui.transcript.pictures import thumbnail_lines
 from codeagent.tui.transcript.spelling import counted, duration, whole
 
 Memo = dict[str, tuple[object, Drawn]]

@@ -6,7 +6,7 @@ from pathlib import Path
 
 from codeagent.agent.compaction.known_files import KnownFiles
 from codeagent.changes.diff import diff_block
-from codeagent.session.fold import ToolDetails
+from codeagent.session.transcript import ToolDetails
 from codeagent.tools.edit.reads import ReadTracker
 from codeagent.workspace.files import LocalWorkspace
 from tests.fakes import put

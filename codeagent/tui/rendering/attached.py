@@ -1,36 +1,33 @@
-"""Draws what a prompt brought with it, and images in half blocks: two pixels in a cell."""
+"""Draws what goes with a prompt: a row each and, of an image, what it looks like, in half blocks."""
 
 import base64
 import zlib
 from functools import lru_cache
+from typing import TYPE_CHECKING
 
 from rich.color import Color
 from rich.style import Style
 
-from codeagent.core.display import Thumbnail
-from codeagent.core.messages import Attached
-from codeagent.tui.rendering.lines import Line, cut_end, cut_middle, flat, line
-from codeagent.tui.transcript.layout import Look
+from codeagent.tui.rendering.lines import Line, cells, cut_end, cut_middle, flat, line
+from codeagent.tui.rendering.palette import Palette
+
+if TYPE_CHECKING:  # the first frame does not show any
+    from codeagent.core.display import Thumbnail
 
 _MOST_COLUMNS = 64
 _MOST_ROWS = 32
 """Pixels; a log may come from elsewhere."""
 
 
-def attached_lines(attached: Attached, look: Look) -> list[Line]:
-    """Return a row with name and size and, of an image, what it looks like."""
-    size = cut_end(flat(attached.about), max(1, look.width // 2))
-    name = cut_middle(flat(attached.name), max(1, look.width - len(size) - 4))
-    head = line(
-        [("+ ", look.palette.accent), (name, look.palette.text), (f"  {size}", look.palette.muted)]
-    )
-    if attached.thumbnail is None or look.detail == "quiet":
-        return [head]
-    return [head, *thumbnail_lines(attached.thumbnail, look.width)]
+def attached_row(name: str, about: str, width: int, palette: Palette) -> Line:
+    """Return a row with a name and how large it is."""
+    size = cut_end(flat(about), max(1, width // 2))
+    named = cut_middle(flat(name), max(1, width - cells(size) - 4))
+    return line([("+ ", palette.accent), (named, palette.text), (f"  {size}", palette.muted)])
 
 
 @lru_cache(64)
-def thumbnail_lines(thumbnail: Thumbnail, width: int) -> list[Line]:
+def thumbnail_lines(thumbnail: "Thumbnail", width: int) -> list[Line]:
     """Return the rows of an image, cut to the width; none if it cannot be read."""
     columns = thumbnail.width
     if not 0 < columns <= _MOST_COLUMNS:
