@@ -1,7 +1,6 @@
 """Images as a model gets them: decoded with care, scaled down, and with a small copy for the screen."""
 
 import base64
-import warnings
 import zlib
 from dataclasses import replace
 from io import BytesIO
@@ -19,6 +18,8 @@ _FORMATS = ("PNG", "JPEG", "GIF", "WEBP")
 """Those that every provider takes; no other decoder sees foreign bytes."""
 _MOST_PIXELS = 40_000_000
 """In memory, four bytes each."""
+# Pillow's own limit is higher, and it warns before it; a photo is measured as it is read.
+Image.MAX_IMAGE_PIXELS = None
 _EDGE = 1_568
 """Pixels of the longer edge: providers scale down what is larger, some refuse it."""
 _LARGEST_SENT = 3_500_000
@@ -48,10 +49,8 @@ def picture(data: bytes) -> Picture:
     """Decode an image, and scale it down if it is larger than providers take; blocks for up to a
     second. Raises NotAnImage."""
     try:
-        with warnings.catch_warnings():
-            warnings.simplefilter("ignore", Image.DecompressionBombWarning)
-            image = Image.open(BytesIO(data), formats=_FORMATS)
-        size, kind = image.size, str(image.format)
+        image = Image.open(BytesIO(data), formats=_FORMATS)
+        size, kind = image.size, str(image.format).replace("MPO", "JPEG")
         image.draft("RGB", (_EDGE, _EDGE))  # a photo is read at a half or less of its size
         if image.width * image.height > _MOST_PIXELS:
             raise NotAnImage(f"it has {size[0]}×{size[1]} pixels, which is too many")
@@ -63,7 +62,7 @@ def picture(data: bytes) -> Picture:
         return Picture(part, size, _thumbnail(small))
     except UnidentifiedImageError:
         raise NotAnImage("it is not a PNG, JPEG, GIF or WebP image") from None
-    except (OSError, ValueError, SyntaxError, MemoryError, Image.DecompressionBombError) as error:
+    except (OSError, ValueError, SyntaxError, MemoryError) as error:
         raise NotAnImage(f"it is damaged ({type(error).__name__})") from None
 
 

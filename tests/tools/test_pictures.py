@@ -46,6 +46,13 @@ def test_an_image_within_the_limits_is_sent_unchanged(kind: str) -> None:
     assert found.size == (64, 48)
 
 
+def test_a_photo_of_a_phone_with_a_second_image_in_it_is_a_jpeg() -> None:
+    out = BytesIO()
+    both = [Image.new("RGB", (8, 8), colour) for colour in ("red", "blue")]
+    both[0].save(out, "MPO", save_all=True, append_images=both[1:])
+    assert picture(out.getvalue()).part.media_type == "image/jpeg"
+
+
 @for_each(
     ("data", "size", "media_type"),
     [

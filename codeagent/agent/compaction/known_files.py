@@ -101,21 +101,16 @@ class DetailsInContext:
             for call_id, item in self._details.items()
             if call_id in left or call_id.startswith(ATTACHED)
         }
-        self._look_at_attached()
         self.forget_others()
 
     def hear(self) -> None:
         """Take note of what prompts brought with them since the last time, or that it was taken
         back."""
-        if self._look_at_attached():
+        if attached_to(self._line.items) != self._attached:
             self.forget_others()
 
     def forget_others(self) -> None:
         """Forget what was read by calls that were not added: the model never saw their results."""
-        self._forget(tuple(self._details.values()))
-
-    def _look_at_attached(self) -> bool:
-        """Return whether it has changed."""
         before, now = self._attached, attached_to(self._line.items)
         same = takewhile(lambda pair: pair[0] == pair[1], zip(before, now, strict=False))
         first = sum(1 for _ in same)
@@ -124,4 +119,4 @@ class DetailsInContext:
         for place in range(first, len(now)):
             self.add(ToolDetails.of_attached(place, now[place]))
         self._attached = now
-        return before != now
+        self._forget(tuple(self._details.values()))

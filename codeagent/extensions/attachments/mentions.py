@@ -167,8 +167,7 @@ def _lines_of(target: _Target, details: JsonObject) -> str:
 
 
 def _of_text(target: _Target, text: str, size: str, details: JsonObject | None = None) -> _Found:
-    tokens = len(text) // 4
-    about = f"{size} · ~{f'{tokens / 1000:.1f}k' if tokens >= 1000 else tokens} tokens"
+    about = f"{size} · ~{len(text) // 4:,} tokens"
     return _Found(Attached(name=target.name, about=about, details=details or {}), text)
 
 

@@ -29,7 +29,6 @@ _CLIPBOARDS = (
 _IN_HEX = re.compile(rb"\xc2\xabdata PNGf([0-9A-F]+)\xc2\xbb\s*")
 """What osascript prints."""
 _SECONDS = 5.0
-_MOST = 20
 _KEPT_DAYS = 14
 _ODD = re.compile(r"[^A-Za-z0-9_-]+")
 
@@ -75,8 +74,8 @@ def _dropped(workspace: Path, text: str) -> str:
     except ValueError:
         words = []
     for found in (words, [text.strip()]):
-        mentions = [_mention(workspace, word) for word in found[: _MOST + 1]]
-        if mentions and all(mentions) and len(mentions) <= _MOST:
+        mentions = [_mention(workspace, word) for word in found]
+        if mentions and all(mentions):
             return " ".join(mentions)
     return ""
 

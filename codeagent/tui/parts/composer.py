@@ -114,36 +114,33 @@ class Composer(PromptText):
         """Insert foreign text; a path that was dropped becomes what it stands for."""
         super()._take_in(text)
         if self.mention_of is not None and _PATH.match(text):
-            self._look_at(text)
+            self._look_at(self.mention_of(text), text)
 
     def action_paste(self) -> None:
         """Paste the image on the clipboard, or else what was copied in this app."""
         if self.mention_of is None:
             super().action_paste()
         else:
-            self._look_at(None)
+            self._look_at(self.mention_of(None), None)
 
     @work(group="paste")
-    async def _look_at(self, text: str | None) -> None:
-        meant = await self.mention_of(text) if self.mention_of is not None else ""
-        if text is None and not meant:
-            super().action_paste()
-        elif text is None:
-            self._replace_via_keyboard(f"{meant} ", *self.selection)
+    async def _look_at(self, asked: Awaitable[str], text: str | None) -> None:
+        meant = await asked
+        if text is None:
+            super()._take_in(f"{meant} " if meant else self.app.clipboard)
         elif meant and (at := self.typed.rfind(shown := harmless(text).rstrip("\n"))) >= 0:
             row, column = self.typed.count("\n", 0, at), at - self.typed.rfind("\n", 0, at) - 1
             self.replace(f"{meant} ", (row, column), (row, column + len(shown)))
 
     def mark(self, names: Sequence[str]) -> None:
         """Show these names behind an `@` as what they are: more than text."""
-        if names != self._marked:
-            self._marked = names
-            self.notify_style_update()
-            self.refresh()
+        self._marked = names
+        self.notify_style_update()
+        self.refresh()
 
     def get_line(self, line_index: int) -> Text:
         content = super().get_line(line_index)
-        if self._marked and "@" in content.plain:
+        if self._marked:
             words = [f"@{quote}{name}{quote}" for name in self._marked for quote in ("", '"')]
             content.highlight_words(words, palette_of(self).accent)
         return content

@@ -41,11 +41,10 @@ class AttachedRows(RowsWidget):
 
     def show(self, chips: Sequence[tuple[str, str]], refusal: str = "") -> None:
         """Show these names with their sizes; `refusal` is why they cannot be sent."""
-        if (tuple(chips), refusal) != (self._chips, self._refusal):
-            self._chips = tuple(chips)
-            self._refusal = refusal
-            self.display = bool(chips)
-            self.refresh(layout=True)
+        self._chips = tuple(chips)
+        self._refusal = refusal
+        self.display = bool(chips)
+        self.refresh(layout=True)
 
     def rows(self, width: int, palette: Palette) -> Sequence[Line]:
         room = width - len(_INDENT)

@@ -26,9 +26,14 @@ def attached_row(name: str, about: str, width: int, palette: Palette) -> Line:
     return line([("+ ", palette.accent), (named, palette.text), (f"  {size}", palette.muted)])
 
 
+def thumbnail_lines(thumbnail: "Thumbnail", width: int, palette: Palette) -> list[Line]:
+    """Return the rows of an image, cut to the width; none without colours, or if it cannot be
+    read."""
+    return [] if palette.accent.color is None else _half_blocks(thumbnail, width)
+
+
 @lru_cache(64)
-def thumbnail_lines(thumbnail: "Thumbnail", width: int) -> list[Line]:
-    """Return the rows of an image, cut to the width; none if it cannot be read."""
+def _half_blocks(thumbnail: "Thumbnail", width: int) -> list[Line]:
     columns = thumbnail.width
     if not 0 < columns <= _MOST_COLUMNS:
         return []

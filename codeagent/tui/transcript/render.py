@@ -254,7 +254,7 @@ def _prompt(block: PromptBlock, look: Look) -> Drawn:
     for one in block.attached:
         found.append(attached_row(one.name, one.about, look.width, palette))
         if one.thumbnail is not None and look.detail != "quiet":
-            found += thumbnail_lines(one.thumbnail, look.width)
+            found += thumbnail_lines(one.thumbnail, look.width, palette)
     if own_row:
         found[:1] = [
             line([], gutter=Segment(speaker, palette.talk.user)),

@@ -18,7 +18,6 @@ from codeagent.core.display import (
     QuestionBlock,
     TerminalBlock,
     TextBlock,
-    Thumbnail,
     UnknownBlock,
 )
 from codeagent.tui.rendering.ansi import ansi_line
@@ -269,17 +268,14 @@ def _shown(block: DisplayBlock, look: Look) -> list[Line]:
             return render_markdown(block.text, width, palette)
         case TerminalBlock():
             return []
-        case ImageBlock(thumbnail=Thumbnail() as thumbnail):
-            return [*_named(block, look), *thumbnail_lines(thumbnail, width)]
         case _:
-            return _named(block, look)
-
-
-def _named(block: DisplayBlock, look: Look) -> list[Line]:
-    said = (
-        (said.text.rstrip("\n"), look.palette.named(said.style)) for said in text_of_block(block)
-    )
-    return [row for text, style in said for row in paragraph(text, look.width, style)]
+            said = (
+                (said.text.rstrip("\n"), palette.named(said.style)) for said in text_of_block(block)
+            )
+            rows = [row for text, style in said for row in paragraph(text, width, style)]
+            if isinstance(block, ImageBlock) and block.thumbnail is not None:
+                rows += thumbnail_lines(block.thumbnail, width, palette)
+            return rows
 
 
 def _diff(shown: DiffBlock, look: Look, most: int | None) -> Drawn:

@@ -1,13 +1,16 @@
 """What `@` brings into a prompt, through the real command."""
 
 import asyncio
+import base64
 import json
+from io import BytesIO
 from pathlib import Path
 from typing import Any
 
 import pytest
+from PIL import Image
 
-from tests.e2e.product import Event, Product, calls, of, results, say, text_of
+from tests.e2e.product import Event, Product, calls, of, read, results, say, text_of
 from tests.extensions.attachments.drawn import drawn
 from tests.fakes import put
 from tests.servers import FakeProvider, Turn, anthropic_server, openai_server, responses_server
@@ -116,6 +119,25 @@ def test_lines_that_were_not_mentioned_are_not_read(product: Product) -> None:
     assert (product.workspace / "src/calc.py").read_text() == CODE
 
 
+def test_a_picture_that_the_model_reads_is_scaled_and_has_a_small_copy(product: Product) -> None:
+    put(product.workspace, "big.png", drawn((4000, 2000)))
+    put(product.workspace, "bad.png", drawn()[:50])
+    script = product.script(calls(read("big.png"), read("bad.png")), say("done"))
+    found = results(product.run(script, "--output", "jsonl").events)
+    big, bad = sorted(found, key=lambda one: one["call_id"])
+    image = Image.open(BytesIO(base64.b64decode(big["content"][1]["data"])))
+    assert image.size == (1568, 784)
+    (block,) = big["blocks"]
+    assert (block["path"], block["thumbnail"]["width"]) == ("big.png", 48)
+    assert bad["content"][1]["text"].startswith("[an image is not shown: it is damaged")
+    assert bad["blocks"] == []
+
+
+def test_a_run_for_people_says_what_stays_text(product: Product) -> None:
+    done = product.run(product.script(say("ok")), prompt="see @a.txt and @nope.py")
+    assert "sent as text: @nope.py (not a file or folder here)" in done.err
+
+
 def test_an_export_has_the_image_and_the_lines(product: Product) -> None:
     note, _ = sent(product, "what is @red.png and @a.txt")
     exported = product.call("sessions", "export", product.sessions[-1].name, "--format", "html").out
@@ -130,24 +152,35 @@ async def run(product: Product, model: str, server: FakeProvider, *arguments: st
     )
 
 
-@pytest.mark.parametrize("wire", ["auto", "litellm"])
-async def test_each_wire_sends_the_image_in_its_own_form(product: Product, wire: str) -> None:
+DATA = '"data:image/png;base64,'
+IN_CHAT = f'"type":"image_url","image_url":{{"url":{DATA}'
+IN_ANTHROPIC = '"type":"image","source":{"type":"base64","media_type":"image/png","data":"'
+
+
+@pytest.mark.parametrize(
+    ("wire", "model", "server", "sent"),
+    [
+        ("auto", "openai/gpt-4o", openai_server, (IN_CHAT,)),
+        ("auto", "anthropic/claude-sonnet-4-5", anthropic_server, (IN_ANTHROPIC,)),
+        (
+            "auto",
+            "openai/responses/gpt-5",
+            responses_server,
+            ('"type":"input_image"', f'"image_url":{DATA}'),
+        ),
+        ("litellm", "anthropic/claude-sonnet-4-5", anthropic_server, (IN_ANTHROPIC,)),
+    ],
+)
+async def test_each_wire_sends_the_image_in_its_own_form(
+    product: Product, wire: str, model: str, server: Any, sent: tuple[str, ...]
+) -> None:
     config = product.home / "config/codeagent/config.toml"
     put(config.parent, config.name, f'wire = "{wire}"\n')
-    bodies: list[str] = []
-    for model, server in (
-        ("openai/gpt-4o", openai_server),
-        ("anthropic/claude-sonnet-4-5", anthropic_server),
-        ("openai/responses/gpt-5", responses_server),
-    ):
-        async with server([Turn(text="red")]) as fake:
-            done = await run(product, model, fake)
-        assert (done.out, fake.rejected) == ("red\n", []), done.err
-        bodies.append(json.dumps(fake.requests[-1].body, separators=(",", ":")))
-    image = '"data:image/png;base64,'
-    assert f'"type":"image_url","image_url":{{"url":{image}' in bodies[0]
-    assert '"type":"image","source":{"type":"base64","media_type":"image/png","data":"' in bodies[1]
-    assert '"type":"input_image"' in bodies[2] and f'"image_url":{image}' in bodies[2]
+    async with server([Turn(text="red")]) as fake:
+        done = await run(product, model, fake)
+    assert (done.out, fake.rejected) == ("red\n", []), done.err
+    body = json.dumps(fake.requests[-1].body, separators=(",", ":"))
+    assert [words for words in sent if words not in body] == []
 
 
 async def test_a_model_that_sees_no_images_gets_none_and_the_prompt_is_not_sent(
