@@ -67,7 +67,8 @@ async def read_mentions(host: Host, text: str) -> Mentioned:
     found: list[_Found] = []
     left: list[str] = []
     room = _MOST_CHARACTERS
-    for place, name in enumerate(dict.fromkeys(_names(text))):
+    names = (hit[3] or hit[1] + (hit[2] or "") for hit in _MENTION.finditer(text))
+    for place, name in enumerate(dict.fromkeys(names)):
         try:
             if place >= _MOST:
                 raise Failed(f"at most {_MOST} are read")
@@ -87,15 +88,13 @@ async def read_mentions(host: Host, text: str) -> Mentioned:
     attached = tuple(one.shown for one in found)
     refusal = ""
     if images and host.model.in_use.images is False:
-        names = ", ".join(f"@{one.shown.name}" for one in found if one.image)
-        refusal = f"{host.model.in_use.name} does not see images: take out {names}, or choose another model with /model"
+        shown = ", ".join(f"@{one.shown.name}" for one in found if one.image)
+        model = host.model.in_use.name
+        refusal = (
+            f"{model} does not see images: take out {shown}, or choose another model with /model"
+        )
     whole = replace(note, content=(*note.content, *images), attached=attached)
     return Mentioned(whole, tuple(left), refusal)
-
-
-def _names(text: str) -> Iterator[str]:
-    for match in _MENTION.finditer(text):
-        yield match[3] or match[1] + (match[2] or "")
 
 
 async def _read(host: Host, name: str) -> _Found:

@@ -12,7 +12,7 @@ from codeagent.tui.parts.rows import SEPARATOR, Part, RowsWidget, RuleRow
 from codeagent.tui.parts.status import MODE_MEANS, mode_style, prompt_words
 from codeagent.tui.parts.suggestions import ChoiceList, HistorySearch
 from codeagent.tui.rendering.attached import attached_row
-from codeagent.tui.rendering.lines import Line, cut_end, flat, indented, line
+from codeagent.tui.rendering.lines import Line, flat, indented, line, paragraph
 from codeagent.tui.rendering.palette import Palette
 from codeagent.tui.state import UiState
 
@@ -52,7 +52,7 @@ class AttachedRows(RowsWidget):
         if more := len(self._chips) - len(shown):
             shown.append(line([(f"… {more} more", palette.muted)]))
         if self._refusal:
-            shown.append(line([(cut_end(f"! {flat(self._refusal)}", room), palette.warning)]))
+            shown += paragraph(f"! {flat(self._refusal)}", room, palette.warning)
         return [indented(row, Segment(_INDENT)) for row in shown]
 
 
