@@ -9,7 +9,6 @@ from codeagent.core import acts
 from codeagent.core.acts import Act, Refused
 from codeagent.core.approval_events import ApprovalResolved
 from codeagent.core.compaction import ContextCompacted, compacted_words
-from codeagent.core.display import ImageBlock
 from codeagent.core.events import (
     CheckpointRestored,
     JobFinished,
@@ -79,8 +78,6 @@ def note_of(result: ToolResultAdded) -> str:
     match result.name, details.get("matches"), details.get("files"):
         case "read", _, _ if "unchanged" in details:
             return "unchanged"
-        case "read", _, _ if any(isinstance(block, ImageBlock) for block in result.blocks):
-            return "an image"
         case "read", _, _:
             numbered = sum(not line.startswith("[") for line in text_of(result.content).split("\n"))
             return counted(numbered, "line")
