@@ -22,6 +22,8 @@ REPOSITORIES = 20
 TASKS = 96
 ROUNDS = 3
 LINES = 100_000
+SLOTS = (2, 8)
+"""Of two Ray nodes together: one for each of two processors, and what a batch takes by itself."""
 TURNS = [
     {"text": "", "calls": [["read", {"path": "a.txt"}]]},
     {"text": "", "calls": [["bash", {"command": "echo more >> a.txt"}]]},
@@ -128,14 +130,16 @@ def figures() -> Iterator[Figure]:
     yield from _many_lines()
     with _batches(TASKS) as batches:
         yield from _tasks(batches, ROUNDS)
-        yield from _on_ray(batches, ROUNDS)
+        for slots in SLOTS:
+            yield from _on_ray(batches, ROUNDS, slots)
     yield _load()
 
 
 def thousand() -> Iterator[Figure]:
     with _batches(1000) as batches:
         yield from _tasks(batches, 1)
-        yield from _on_ray(batches, 1)
+        for slots in SLOTS:
+            yield from _on_ray(batches, 1, slots)
 
 
 def _load() -> Figure:
@@ -194,7 +198,7 @@ def _tasks(batches: Batches, rounds: int) -> Iterator[Figure]:
     )
 
 
-def _on_ray(batches: Batches, rounds: int) -> Iterator[Figure]:
+def _on_ray(batches: Batches, rounds: int, slots: int) -> Iterator[Figure]:
     """What Ray takes to start its processes is in it, and weighs little among a thousand tasks."""
     try:
         from ray.cluster_utils import Cluster
@@ -205,18 +209,19 @@ def _on_ray(batches: Batches, rounds: int) -> Iterator[Figure]:
     try:
         for number in range(2):
             own = {**batches.env, "XDG_STATE_HOME": str(batches.folder / f"node-{number}")}
-            cluster.add_node(**node, num_cpus=4, resources={"engine": 4}, env_vars=own)
+            each = slots // 2
+            cluster.add_node(**node, num_cpus=each, resources={"engine": each}, env_vars=own)
         words = ("--ray", str(cluster.address))
         batches.all(*words)
         walls: dict[bool, list[float]] = {False: [], True: []}
         for _ in range(rounds):
             for there, found in walls.items():
-                found.append(batches.all(*(words if there else ("--slots", "8"))).wall)
+                found.append(batches.all(*(words if there else ("--slots", str(slots)))).wall)
     finally:
         cluster.shutdown()
     there, here = min(walls[True]), min(walls[False])
     yield Figure(
-        f"{batches.count} tasks on two Ray nodes here",
+        f"{batches.count} tasks in {slots} slots on two Ray nodes here",
         f"{there:.1f} s",
         f"local {here:.1f} s",
         there / here,

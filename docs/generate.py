@@ -5,6 +5,7 @@ import argparse
 import ast
 import inspect
 import json
+import os
 import re
 import sys
 import textwrap
@@ -16,12 +17,14 @@ from pathlib import Path
 from pkgutil import iter_modules
 from types import UnionType
 from typing import Any, Union, get_args, get_origin, get_type_hints
+from unittest.mock import patch
 
+from argparse_manpage.manpage import Manpage
 from pydantic import BaseModel
 
 from codeagent.agent.hooks.command import ANSWERS, TOLD, CallResult, ProgramAnswer, contract_schema
 from codeagent.agent.loop import Loop
-from codeagent.cli import build_parser, build_screen_parser, commands
+from codeagent.cli import build_parser, build_screen_parser, commands, load
 from codeagent.config.checking import as_given
 from codeagent.config.extensions import all_extensions
 from codeagent.config.settings import FileSettings, Section
@@ -70,12 +73,17 @@ _VALUES: tuple[type, ...] = (
     PlannedCall, ErrorInfo,
     TextBlock, MarkdownBlock, DiffBlock, TerminalBlock, FilesBlock, ImageBlock, QuestionBlock,
 )  # fmt: skip
+_EXIT_CODES = (
+    "0 done · 1 failed · 2 usage or configuration · 3 a limit was reached · 4 a call was denied and the model found no "
+    "other way · 130 interrupted (143 by SIGTERM, 129 by SIGHUP) · 141 the reader of standard output went away."
+)
 _NOTE = "<!-- Written by docs/generate.py; `make docs` writes it again. -->"
 
 
 def main() -> int:
     pages = {
         "reference/cli.md": command_line(),
+        "man/codeagent.1": man_page(),
         "reference/events.md": events(),
         "reference/hooks.md": hooks(),
         "reference/hooks.schema.json": hooks_schema(),
@@ -236,6 +244,21 @@ def command_line() -> str:
     return "\n\n".join(part for part in parts if part) + "\n"
 
 
+def man_page() -> str:
+    """Return the manual page of all commands, in the language of `man`."""
+    with patch.dict(os.environ, COLUMNS="70"):
+        parser = build_screen_parser()
+        actions = parser.add_subparsers(metavar="COMMAND", prog="codeagent")
+        for each in commands():
+            load(each.name).add_arguments(actions.add_parser(each.name, help=each.about))
+        about = {"description": "a terminal coding agent", "manual_title": "codeagent"}
+        page = Manpage(parser, {**about, "date": "codeagent", "project_name": "codeagent"})
+        page.synopsis = ["codeagent", "[PATH] [options]\n.br\n.B codeagent\nCOMMAND ..."]
+        page.add_section("exit status", ">", _EXIT_CODES)
+        # A quote at the beginning of a line would be the name of a macro.
+        return re.sub(r"^'", r"\\(aq", str(page), flags=re.MULTILINE)
+
+
 def events() -> str:
     """Return the page about every event."""
     parts = [
@@ -377,9 +400,7 @@ def host_programs() -> str:
 
 def _intro() -> str:
     return (
-        "Exit codes: 0 done · 1 failed · 2 usage or configuration · 3 a limit was reached · 4 a call was "
-        "denied and the model found no other way · 130 interrupted (143 by SIGTERM, 129 by SIGHUP) · 141 the reader of "
-        "standard output went away.\n\n"
+        f"Exit codes: {_EXIT_CODES}\n\n"
         "Standard output contains only results; everything else goes to standard error. "
         "Options may come before or after PROMPT; after `--`, a prompt may begin with a dash."
     )

@@ -47,7 +47,7 @@ def test_help_lists_every_command_and_shows_the_screens_options_too(
 ) -> None:
     assert cli.main(["--help"]) == 0
     printed = capsys.readouterr().out
-    assert all(f"    {each.name} " in printed for each in cli.commands())
+    assert all(f"\n  {each.name} " in printed for each in cli.commands())
     assert printed.startswith("usage: codeagent [PATH] [options]\n")
     assert all(
         option in printed

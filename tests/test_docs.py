@@ -45,6 +45,7 @@ def name(path: Path) -> str:
     ("page", "function"),
     [
         ("reference/cli.md", "command_line"),
+        ("man/codeagent.1", "man_page"),
         ("reference/events.md", "events"),
         ("reference/hooks.md", "hooks"),
         ("reference/hooks.schema.json", "hooks_schema"),

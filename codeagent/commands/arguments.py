@@ -14,7 +14,7 @@ from contextlib import suppress
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from codeagent.core.errors import ConfigError
+from codeagent.core.errors import CodeagentError, ConfigError
 from codeagent.core.sanitize import one_line, visible_json
 
 if TYPE_CHECKING:
@@ -24,6 +24,8 @@ if TYPE_CHECKING:
 
 MODES = ("ask", "accept-edits", "plan", "auto")
 NETWORKS = ("none", "allow-list", "ask", "open")
+_ABOUT = 60
+"""Characters of what a shell shows beside a value."""
 _PLAIN = ("model", "api_base", "fallback_model", "thinking", "wire", "mode", "strategy", "theme")
 
 
@@ -36,6 +38,23 @@ def add_list(parser: argparse.ArgumentParser, name: str, metavar: str, about: st
     parser.add_argument(name, metavar=metavar, action="append", default=[], help=about)
 
 
+def completed_by(action: argparse.Action, values: str) -> None:
+    """Let a shell complete an argument: `values` is a function of `codeagent.commands.completion`,
+    or a reference to another one from the arguments and the App to values with what they are."""
+    reference = values if ":" in values else f"codeagent.commands.completion:{values}"
+
+    def completer(parsed_args: argparse.Namespace, **_: object) -> dict[str, str]:
+        from codeagent.core.extension import resolved  # only for a shell
+
+        try:
+            found = resolved(reference)(parsed_args, parsed_args.app)
+        except (CodeagentError, OSError):
+            return {}
+        return {name: one_line(about, _ABOUT) for name, about in found.items()}
+
+    vars(action)["completer"] = completer  # where argcomplete looks
+
+
 def add_sandbox(parser: argparse.ArgumentParser, about: str) -> None:
     parser.add_argument("--sandbox", choices=("docker", "off"), help=about)
 
@@ -43,13 +62,15 @@ def add_sandbox(parser: argparse.ArgumentParser, about: str) -> None:
 def add_model_arguments(parser: argparse.ArgumentParser) -> None:
     """Add the arguments that `codeagent run` takes as well."""
     add = parser.add_argument
-    add("--model", metavar="M", help="any litellm name, script:FILE.json or demo")
+    model = add("--model", metavar="M", help="any litellm name, script:FILE.json or demo")
     add("--api-base", metavar="URL", help="address of the model's server")
-    add(
+    fallback = add(
         "--fallback-model",
         metavar="M",
         help="takes over once the model is overloaded or refused after its retries",
     )
+    completed_by(model, "models")
+    completed_by(fallback, "models")
     add(
         "--thinking",
         metavar="LEVEL",
@@ -73,18 +94,20 @@ def add_model_arguments(parser: argparse.ArgumentParser) -> None:
 def add_choice_of_tools(parser: argparse.ArgumentParser) -> None:
     """Add the arguments that choose a conversation's tools."""
     add = parser.add_argument
-    add(
+    tools = add(
         "--tools",
         metavar="NAMES",
         type=_tools,
         help="the only tools that may be used: read,bash,mcp__github__*",
     )
-    add(
+    toolset = add(
         "--toolset",
         metavar="NAME",
         action="append",
         help="turn a set of further tools on from the start; repeatable",
     )
+    completed_by(tools, "tools")
+    completed_by(toolset, "toolsets")
     add_safe(parser)
 
 
@@ -263,7 +286,9 @@ def open_store() -> "SessionStore":
 def say(text: str) -> None:
     """Print a line on standard error, if there is one."""
     if sys.stderr is not None:
-        print(text, file=sys.stderr, flush=True)
+        from codeagent.console.colour import print_line  # a plain run says nothing
+
+        print_line(text, sys.stderr)
 
 
 def print_json(value: object) -> None:

@@ -8,7 +8,7 @@ import sys
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from codeagent.commands.arguments import add_flag, add_model_arguments, add_sandbox
+from codeagent.commands.arguments import add_flag, add_model_arguments, add_sandbox, completed_by
 from codeagent.core.errors import ConfigError, SessionError
 
 if TYPE_CHECKING:
@@ -23,10 +23,11 @@ if TYPE_CHECKING:
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     add = parser.add_argument
-    add("path", metavar="PATH", nargs="?", help="the folder to work in (default: here)")
+    path = add("path", metavar="PATH", nargs="?", help="the folder to work in (default: here)")
+    completed_by(path, "commands")
     add_model_arguments(parser)
     again = parser.add_mutually_exclusive_group()
-    again.add_argument(
+    resume = again.add_argument(
         "--resume",
         metavar="ID",
         nargs="?",
@@ -41,7 +42,9 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         help="continue the last session here",
     )
     add_flag(parser, "--step", "pause before every batch of calls; /step ends that")
-    add("--theme", metavar="NAME", help="theme of the screen; /theme lists them")
+    theme = add("--theme", metavar="NAME", help="theme of the screen; /theme lists them")
+    completed_by(resume, "sessions")
+    completed_by(theme, "themes")
     add_sandbox(
         parser, "off runs commands on this machine and asks about each one (default: docker)"
     )

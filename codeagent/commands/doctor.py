@@ -32,6 +32,7 @@ from codeagent.config.local_environment import (
     user_config_file,
 )
 from codeagent.config.settings import Settings
+from codeagent.console.table import Column, print_table
 from codeagent.core.errors import CodeagentError, ConfigError, SandboxError, SessionError
 from codeagent.core.extension import Finding, FindingState, resolved
 from codeagent.core.host_programs import NOWHERE, VERSION, run_program
@@ -52,6 +53,7 @@ if TYPE_CHECKING:
     from codeagent.commands.ports import App
 
 _MARKS: dict[FindingState, str] = {"ok": "✓", "note": "–", "problem": "✗"}
+_COLUMNS = (Column(), Column(style="bold"), Column())
 _GIT_FIXED = (
     (2, 43, 7),
     (2, 44, 4),
@@ -104,11 +106,13 @@ async def _doctor(args: argparse.Namespace, app: "App") -> int:
     if args.json:
         print_json({"usable": not broken, "findings": [asdict(finding) for finding in findings]})
     else:
-        print(
-            "\n".join(
+        print_table(
+            _COLUMNS,
+            [(_MARKS[item.state], item.name, item.text) for item in findings],
+            (
                 f"{_MARKS[item.state]} {item.name:<12}{one_line(item.text, 400)}"
                 for item in findings
-            )
+            ),
         )
     return 1 if broken else 0
 

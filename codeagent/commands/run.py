@@ -18,6 +18,7 @@ from codeagent.commands.arguments import (
     add_model_arguments,
     add_sandbox,
     amount,
+    completed_by,
     count,
     duration,
     open_store,
@@ -115,7 +116,9 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     add_model_arguments(parser)
     for each in _options():
         repeated: dict[str, Any] = {"action": "append", "default": []} if each.many else {}
-        add(f"--{each.name}", metavar=each.metavar, help=each.about, **repeated)
+        option = add(f"--{each.name}", metavar=each.metavar, help=each.about, **repeated)
+        if each.completes:
+            completed_by(option, each.completes)
     add(
         "--output",
         choices=get_args(Output),
@@ -163,7 +166,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 def _add_session(parser: argparse.ArgumentParser) -> None:
     again = parser.add_mutually_exclusive_group()
-    again.add_argument(
+    resume = again.add_argument(
         "--resume",
         metavar="ID",
         help="continue a session in its own folder; the beginning of its ID is enough",
@@ -174,6 +177,8 @@ def _add_session(parser: argparse.ArgumentParser) -> None:
         action="store_true",
         help="continue the most recent session of this folder",
     )
+
+    completed_by(resume, "sessions")
 
 
 def _add_limits(parser: argparse.ArgumentParser) -> None:

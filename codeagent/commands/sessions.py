@@ -4,20 +4,25 @@ sessions."""
 import argparse
 import json
 import os
+import sys
 import time
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import asdict
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from codeagent.changes.diff import count
 from codeagent.commands.arguments import (
     add_cwd,
     add_flag,
+    completed_by,
     open_store,
     print_json,
     say,
     workspace_of,
 )
+from codeagent.console.colour import for_eyes, has_colours, paint, print_line, write_styled
+from codeagent.console.table import Column, print_table
 from codeagent.core.approval_events import ApprovalResolved, EffectsFound
 from codeagent.core.audit import CallRecord, LedgerRow, audit, decided_by, decisions
 from codeagent.core.errors import ConfigError, SessionError
@@ -32,7 +37,9 @@ from codeagent.core.events import (
     UnknownEvent,
 )
 from codeagent.core.messages import AssistantMessage, UserMessage, text_of
+from codeagent.core.pulse import ago
 from codeagent.core.redact import Redactor
+from codeagent.core.runtime import SessionSummary
 from codeagent.core.sanitize import on_one_line, one_line, visible, visible_json
 from codeagent.session.export import FORMATS, write_down, written_down
 from codeagent.session.memory import SessionMemory
@@ -44,6 +51,10 @@ from codeagent.session.upkeep import PruneRule, clear_leftovers, fork, prunable,
 if TYPE_CHECKING:
     from codeagent.commands.ports import App
 
+_SESSION = Column("SESSION", "cyan")
+_WHEN = Column("LAST WRITTEN", "dim")
+_FOLDER = Column("FOLDER", cut=True)
+_PROMPT = Column("TITLE OR PROMPT", cut=True)
 _INDENT = " " * 4
 _PATIENCE = 20.0
 """Seconds after which a search ends."""
@@ -83,6 +94,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         "search", help="find prompts, answers and commands that contain all the words"
     )
     searching.add_argument("words", metavar="WORD", nargs="+")
+    add_flag(searching, "--json", "as one JSON list")
     add_cwd(searching)
     searching.add_argument(
         "--limit", metavar="N", type=_count, default=20, help="the most hits (default: 20)"
@@ -90,7 +102,10 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     renaming = actions.add_parser(
         "rename", help="give a session a title; without one, take it away"
     )
-    renaming.add_argument("id", metavar="ID", help="the session; the beginning of its ID is enough")
+    session = renaming.add_argument(
+        "id", metavar="ID", help="the session; the beginning of its ID is enough"
+    )
+    completed_by(session, "sessions")
     renaming.add_argument("title", metavar="TITLE", nargs="?", default="")
     forking = actions.add_parser(
         "fork", help="copy a session into a new one, to continue it in another way"
@@ -139,9 +154,10 @@ def add_session_argument(
 ) -> None:
     """Add the ways to name a session; `others` are alternative flags, each with its help."""
     which = parser.add_mutually_exclusive_group()
-    which.add_argument(
+    session = which.add_argument(
         "id", metavar="ID", nargs="?", help="the session; the beginning of its ID is enough"
     )
+    completed_by(session, "sessions")
     which.add_argument("--last", action="store_true", help=last)
     for name, about in others.items():
         which.add_argument(f"--{name}", action="store_true", help=about)
@@ -165,7 +181,13 @@ def main(args: argparse.Namespace, app: "App") -> int:
         case "export":
             return _export(store, chosen(store, args), args.format, args.output)
         case "search":
-            return _search(store, workspace_of(args.cwd).resolve(), tuple(args.words), args.limit)
+            return _search(
+                store,
+                workspace_of(args.cwd).resolve(),
+                tuple(args.words),
+                args.limit,
+                as_json=args.json,
+            )
         case "rename":
             session_id = store.find(args.id)
             store.titles.give(session_id, " ".join(args.title.split()))
@@ -198,21 +220,39 @@ def _list(store: SessionStore, workspace: Path | None, *, as_json: bool) -> int:
         print_json([vars(summary) for summary in listed])
         return 0
     if listed:
-        width = max(len(summary.id) for summary in listed)
-        print(
-            f"{'SESSION':<{width}}  {'LAST WRITTEN':<16}  {'TITLE OR PROMPT':<60}{'' if workspace else '  FOLDER'}"
-        )
-    for summary in listed:
-        when = time.strftime("%Y-%m-%d %H:%M", time.localtime(summary.modified))
-        state = "  in use" if summary.in_use else ""
-        name = one_line(summary.title or summary.prompt, 60)
-        folder = "" if workspace else f"  {on_one_line(summary.workspace)}"
-        print(f"{summary.id}  {when}  {name:<60}{folder}{state}".rstrip())
+        folder = () if workspace else (_FOLDER,)
+        rows = [
+            (
+                summary.id,
+                ago(summary.modified, time.time()),
+                *((summary.workspace,) if folder else ()),
+                "in use" if summary.in_use else "",
+                summary.title or summary.prompt,
+            )
+            for summary in listed
+        ]
+        columns = (_SESSION, _WHEN, *folder, Column(style="yellow"), _PROMPT)
+        print_table(columns, rows, _plain_list(listed, folders=workspace is None))
     if not listed and workspace:
-        say(f"no session of {visible(str(workspace))}")
+        hint = "; codeagent makes one, and so does codeagent run PROMPT"
+        say(f"no session of {visible(str(workspace))}{hint if for_eyes(sys.stderr) else ''}")
     if others := len(summaries) - len(listed):
         say(f"{_sessions(others)} of other folders: codeagent sessions list --all")
     return 0
+
+
+def _plain_list(listed: Sequence[SessionSummary], *, folders: bool) -> Iterator[str]:
+    width = max(len(summary.id) for summary in listed)
+    yield f"{'SESSION':<{width}}  {'LAST WRITTEN':<16}  {'TITLE OR PROMPT':<60}{'  FOLDER' if folders else ''}"
+    for summary in listed:
+        state = "  in use" if summary.in_use else ""
+        name = one_line(summary.title or summary.prompt, 60)
+        folder = f"  {on_one_line(summary.workspace)}" if folders else ""
+        yield f"{summary.id}  {_moment(summary.modified)}  {name:<60}{folder}{state}".rstrip()
+
+
+def _moment(at: float) -> str:
+    return time.strftime("%Y-%m-%d %H:%M", time.localtime(at))
 
 
 def _export(store: SessionStore, session_id: str, form: str | None, output: Path | None) -> int:
@@ -228,13 +268,21 @@ def _export(store: SessionStore, session_id: str, form: str | None, output: Path
     return 0
 
 
-def _search(store: SessionStore, workspace: Path, words: tuple[str, ...], limit: int) -> int:
+def _search(
+    store: SessionStore, workspace: Path, words: tuple[str, ...], limit: int, *, as_json: bool
+) -> int:
     found = SessionMemory(store, workspace, Redactor(os.environ), seconds=_PATIENCE).search(
         words, limit
     )
-    for hit in found.hits:
-        when = time.strftime("%Y-%m-%d %H:%M", time.localtime(hit.at))
-        print(f"{hit.session}  {when}  {hit.what:<7}  {hit.snippet}")
+    if as_json:
+        print_json([asdict(hit) for hit in found.hits])
+    elif found.hits:
+        now = time.time()
+        rows = [(hit.session, ago(hit.at, now), f"{hit.what}: {hit.snippet}") for hit in found.hits]
+        plain = (
+            f"{hit.session}  {_moment(hit.at)}  {hit.what:<7}  {hit.snippet}" for hit in found.hits
+        )
+        print_table((_SESSION, Column("WHEN", "dim"), Column("FOUND")), rows, plain)
     if found.hits and not found.complete:
         cut = (
             "--limit N for more"
@@ -243,7 +291,11 @@ def _search(store: SessionStore, workspace: Path, words: tuple[str, ...], limit:
         )
         say(f"there may be more: these are the newest {len(found.hits)}; {cut}")
     if not found.hits:
-        say(f"nothing found in {_sessions(found.sessions)} of {visible(str(workspace))}")
+        hint = "; try fewer words: what is found contains all of them"
+        say(
+            f"nothing found in {_sessions(found.sessions)} of {visible(str(workspace))}"
+            f"{hint if for_eyes(sys.stderr) else ''}"
+        )
     return 0 if found.hits else 1
 
 
@@ -288,7 +340,7 @@ def _prune(store: SessionStore, rule: PruneRule, *, dry_run: bool) -> int:
 
 
 def _sessions(number: int) -> str:
-    return f"{number:,} session{'' if number == 1 else 's'}"
+    return count(number, "session")
 
 
 def _age(text: str) -> float:
@@ -314,9 +366,30 @@ def _show(store: SessionStore, session_id: str, *, as_json: bool) -> int:
         for event in recording.events:
             print(visible_json(event_json(event, redactor)))
         return 0
-    for line in filter(None, map(_line, answers_first(recording.events))):
-        print(line)
+    for event in answers_first(recording.events):
+        line = _line(event)
+        if not line:
+            continue
+        match event:
+            case MessageAdded() if for_eyes(sys.stdout):
+                _print_message(event, line)
+            case _:
+                print_line(line, sys.stdout)
     return 0
+
+
+def _print_message(event: MessageAdded, line: str) -> None:
+    """Print what was said on a terminal: an answer as Markdown, anything else under its speaker."""
+    from codeagent.console.markdown import print_markdown  # with rich
+
+    who, mark, said = line.partition("> ")
+    print()
+    if isinstance(event.message, AssistantMessage):
+        print_markdown(event.message.text)
+        print()
+    else:
+        speaker = paint(f"{who}{mark}", "bold") if has_colours(sys.stdout) else f"{who}{mark}"
+        write_styled(sys.stdout, f"{speaker}{visible(said)}\n")
 
 
 def _print_rows(
@@ -364,7 +437,9 @@ def _line(event: KnownEvent | UnknownEvent) -> str:
             how = "✓" if event.error is None else f"✗ {event.error.kind}:"
             return f"  {how} {one_line(event.name, 64)} {one_line(text_of(event.content), 100)}"
         case RunFinished():
-            return f"── {event.reason} · {event.turns} turns · {event.calls} calls"
+            return (
+                f"── {event.reason} · {count(event.turns, 'turn')} · {count(event.calls, 'call')}"
+            )
         case _:
             return ""
 
@@ -381,7 +456,7 @@ def _check(store: SessionStore, session_id: str) -> int:
         print(f"problem: {visible(problem)}")
     for repair in report.repairs:
         print(f"repaired on resume: {visible(repair)}")
-    verdict = "sound" if not report.problems else f"{len(report.problems)} problems"
+    verdict = count(len(report.problems), "problem") if report.problems else "sound"
     print(f"{session_id}: {len(recording.events)} events, {verdict}")
     return 1 if report.problems else 0
 

@@ -203,6 +203,8 @@ class RunOption:
     and the settings for it, which raises ConfigError; empty for what only other options read."""
     alone: str = ""
     """The error if it is given together with another of these options, or to resume a session."""
+    completes: Reference = ""
+    """How a shell completes it; see `codeagent.commands.arguments.completed_by`."""
     idle: str = ""
     """The error if it is given without an option that names the work."""
 

@@ -5,10 +5,11 @@ import asyncio
 import os
 import sys
 import time
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import replace
 from typing import Any
 
+from textual.filter import LineFilter
 from textual.screen import ModalScreen, Screen
 
 from codeagent.core.errors import CodeagentError
@@ -70,6 +71,9 @@ class CodeagentApp(GuardedApp):
     @property
     def kept_session(self) -> str:
         return self.chat.state.status.now.conversation.session
+
+    def get_line_filters(self) -> Sequence[LineFilter]:
+        return [*super().get_line_filters(), *self.look.filters]
 
     def on_mount(self) -> None:
         self._use_keys()

@@ -102,6 +102,8 @@ class ScreenStatus:
 
     on_card: bool = False
     """Whether keys go to the waiting card, not to the composer."""
+    reading: tuple[str, ...] = ()
+    """What the keys do while the conversation has the focus, the most useful first."""
     detailed: bool = False
     """Whether everything is shown at full detail."""
     notice: str = ""

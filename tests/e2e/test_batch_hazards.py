@@ -297,6 +297,7 @@ except Exception as e: print('answered', e)"
 
 @pytest.mark.docker
 @pytest.mark.soak(row="networks of batches")
+@pytest.mark.timeout(3600)
 def test_each_of_many_tasks_that_use_the_network_gets_its_own_way_out(
     batch: Batch, tried: Callable[[int], None]
 ) -> None:
@@ -308,7 +309,7 @@ def test_each_of_many_tasks_that_use_the_network_gets_its_own_way_out(
     )
     batch.write(*(task | {"model": model} for task in tasks))
     process = batch.product.start(*batch.words, "--slots", "6")
-    _, said = process.communicate(timeout=1100)
+    _, said = process.communicate(timeout=3500)
     tried(number)
     assert process.returncode == 0, said
     for record in batch.records:

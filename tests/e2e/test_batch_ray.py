@@ -334,6 +334,7 @@ KINDS = (*("task", "worker", "node", "limiter") * 3, "driver")
 
 
 @pytest.mark.soak(row="kills of a cluster")
+@pytest.mark.timeout(1200)
 @pytest.mark.parametrize(
     "sandbox", part(["off", pytest.param("docker", marks=pytest.mark.docker)], 1)
 )

@@ -63,7 +63,7 @@ class Bucket:
     def records(self) -> list[Event]:
         """The records of the tasks that have ended, whether a driver has read them or not."""
         found = [self.text(name) for name in self.files if name.startswith("records/")]
-        return [json.loads(text) for text in found if text]
+        return [json.loads(text) for text in found if text.startswith("{")]
 
     def close(self) -> None:
         self._server.shutdown()
@@ -176,9 +176,20 @@ def test_results_at_an_address_are_read_like_those_of_a_folder(
     url = f"file://{tmp_path}/there"
     upload(TaskFolder(batch.results / record["key"]), url)
     tasks = str(batch.product.home / "tasks.jsonl")
-    assert (
-        "0 of 1 tasks would run" in batch.product.call("batch", "plan", tasks, "--results", url).out
-    )
+
+    def plan() -> str:
+        return batch.product.call("batch", "plan", tasks, "--results", url).out
+
+    assert "0 of 1 tasks would run" in plan()
+    cut_off = Path(url.removeprefix("file://"), "records", record["key"])
+    line = cut_off.read_text()
+    cut_off.write_text("1")
+    assert "1 of 1 tasks would run" in plan()
+    Path(url.removeprefix("file://"), "results.jsonl").write_text(line)
+    assert "0 of 1 tasks would run" in plan()
+    cut_off.write_text("2")
+    assert "1 of 1 tasks would run" in plan()
+    cut_off.write_text(line)
     compared = batch.product.call("batch", "compare", url, str(batch.results))
     assert compared.out.count("1 of 1 passed") == 2
     exported = json.loads(batch.product.call("batch", "export", url).out)

@@ -237,7 +237,7 @@ async def _run(tasks: Sequence[BatchTask], results: Results, args: argparse.Name
             given = (args.ray, context, args.secrets, args.slots, results.where)
             cluster = await asyncio.to_thread(Cluster, *given)
         slots = args.slots or (slots_of_machine() if cluster is None else cluster.slots)
-        at_once = 2 * len(os.sched_getaffinity(0)) if cluster is None else slots
+        at_once = len(os.sched_getaffinity(0)) if cluster is None else slots
         limits = BatchLimits(slots, at_once, budget)
         progress = BatchProgress(len(missing), slots)
         view = BatchView(progress)

@@ -31,7 +31,7 @@ _SLOW = 1.0
 """Seconds; while the engine takes longer to answer, no task begins beyond `BatchLimits.at_once`."""
 _LOOK_SECONDS = 0.25
 """How often the pool looks at the running tasks, in seconds."""
-_MOST_WAITING = 0.25
+_MOST_WAITING = 0.15
 """The share of their time that running tasks may wait for a processor before no other begins: one
 more would only make them wait longer."""
 

@@ -1,7 +1,7 @@
 """Results at an address that fsspec knows, such as `s3://BUCKET/NAME`, for nodes that share no folder.
 The address has the truth; each machine works in its own folder."""
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Collection, Iterable, Iterator
 from contextlib import contextmanager, suppress
 from hashlib import sha256
 from pathlib import Path
@@ -10,7 +10,14 @@ from typing import Any, Self
 from codeagent.config.local_environment import state_dir
 from codeagent.core.errors import ConfigError
 from codeagent.extensions.batch.copies import discard
-from codeagent.extensions.batch.results import RECORD, RECORDS, Results, TaskFolder, TaskRecord
+from codeagent.extensions.batch.results import (
+    RECORD,
+    RECORDS,
+    Results,
+    Retry,
+    TaskFolder,
+    TaskRecord,
+)
 
 _RECORDS = "records"
 """The folder with the last record of each task; `results.jsonl` is uploaded when a batch ends."""
@@ -22,11 +29,14 @@ class RemoteResults(Results):
     def __init__(self, url: str) -> None:
         super().__init__(local_folder(where := url.rstrip("/")))
         self.where = where
+        self._cut_off: set[str] = set()
+        """The keys of the tasks whose last attempt was not uploaded completely."""
 
     def read(self) -> Self:
         """Read the records of this machine, and add those that only the address has. Raises
         ConfigError."""
         super().read()
+        attempts = dict[str, int]()
         with reached(self.where) as (files, root):
             names = list[str]()
             for path in (f"{root}/{RECORDS}", f"{root}/{_RECORDS}"):
@@ -35,11 +45,21 @@ class RemoteResults(Results):
                     names += files.ls(path, detail=False)
             found = files.cat(names) if names else {}
             for name in names:
+                if found[name].isdigit():
+                    attempts[name.rpartition("/")[2]] = int(found[name])
+                    continue
                 for record in map(TaskRecord.of_line, found[name].splitlines()):
-                    known = self.records.get(record.key)
-                    if known is None or known.attempt < record.attempt:
+                    if self._is_newer(record.key, record.attempt):
                         (self.append if self._file else self._add)(record)
+        self._cut_off = {key for key, number in attempts.items() if self._is_newer(key, number)}
         return self
+
+    def _is_newer(self, key: str, attempt: int) -> bool:
+        known = self.records.get(key)
+        return known is None or known.attempt < attempt
+
+    def _is_missing(self, key: str, retry: Collection[Retry]) -> bool:
+        return key in self._cut_off or super()._is_missing(key, retry)
 
     def fetch(self, keys: Iterable[str]) -> None:
         with reached(self.where) as (files, root):
@@ -77,12 +97,12 @@ def reached(url: str) -> Iterator[tuple[Any, str]]:
 
 
 def upload(folder: TaskFolder, url: str) -> None:
-    """Upload a task's folder to an address, and remove it here. The record comes last: until then it is
-    empty, and the task has no result. Blocks; raises ConfigError."""
+    """Upload a task's folder to an address, and remove it here. The record comes last: until then
+    its file has the number of the attempt, and the task is missing. Blocks; raises ConfigError."""
     discard(folder.path / "state/checkpoints")
     key = folder.path.name
     with reached(url) as (files, root):
-        files.pipe_file(f"{root}/{_RECORDS}/{key}", b"")
+        files.pipe_file(f"{root}/{_RECORDS}/{key}", str(folder.attempt().number).encode())
         if files.exists(f"{root}/{key}"):
             files.rm(f"{root}/{key}", recursive=True)
         files.put(f"{folder.path}/", f"{root}/{key}/", recursive=True)

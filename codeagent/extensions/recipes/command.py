@@ -3,11 +3,13 @@
 
 import argparse
 import os
+from collections.abc import Iterator
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from codeagent.commands.arguments import (
     add_cwd,
+    completed_by,
     named_inputs,
     print_json,
     read_named,
@@ -16,6 +18,7 @@ from codeagent.commands.arguments import (
 )
 from codeagent.config.local_environment import LocalEnvironment, config_dir, state_dir
 from codeagent.config.settings import LIMITS, Settings
+from codeagent.console.table import Column, print_table
 from codeagent.core.acts import RunRecipe
 from codeagent.core.errors import ConfigError
 from codeagent.core.recipes import (
@@ -33,6 +36,7 @@ if TYPE_CHECKING:
     from codeagent.commands.ports import App
     from codeagent.tools.catalog import ToolCatalog
 
+_COLUMNS = (Column("RECIPE", "cyan"), Column(), Column("DOES"))
 _UNTRUSTED = "not trusted as they are now; read them, then run codeagent recipes trust"
 
 
@@ -41,7 +45,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     listing = actions.add_parser("list", help="every recipe, and the problems of their files")
     listing.add_argument("--json", action="store_true", help="as one JSON list")
     showing = actions.add_parser("show", help="one recipe with its inputs and steps")
-    showing.add_argument("name", metavar="NAME")
+    completed_by(showing.add_argument("name", metavar="NAME"), "recipes")
     showing.add_argument("--json", action="store_true", help="as one JSON object")
     checking = actions.add_parser("check", help="every problem of a recipe's file")
     checking.add_argument("file", metavar="FILE", type=Path, help="relative to the workspace")
@@ -130,15 +134,27 @@ def _list(recipes: Recipes, *, as_json: bool) -> int:
     elif not recipes.listed and not recipes.problems:
         print("no recipe is here; they are read from commands/ and .codeagent/commands/")
     else:
-        for recipe in recipes.listed:
-            mark = "" if recipe.trusted else " (not trusted)"
-            print(f"{recipe.name:<20} {recipe.description}{mark}")
-            print(f"{'':<20} {visible(recipe.where)}{': ' if recipe.usage else ''}{recipe.usage}")
+        rows = [
+            (
+                f"/{one.name} {one.usage}".rstrip(),
+                "" if one.trusted else "not trusted",
+                one.description,
+            )
+            for one in recipes.listed
+        ]
+        print_table(_COLUMNS, rows, _lines(recipes))
     for problem in recipes.problems:
         say(f"{problem.level}: {problem}" if problem.level == "warning" else str(problem))
     if recipes.untrusted:
         say(f"{', '.join(map(visible, recipes.untrusted))}: {_UNTRUSTED}")
     return 0
+
+
+def _lines(recipes: Recipes) -> Iterator[str]:
+    for recipe in recipes.listed:
+        mark = "" if recipe.trusted else " (not trusted)"
+        yield f"{recipe.name:<20} {recipe.description}{mark}"
+        yield f"{'':<20} {visible(recipe.where)}{': ' if recipe.usage else ''}{recipe.usage}"
 
 
 def _show(recipe: Recipe, *, as_json: bool) -> int:

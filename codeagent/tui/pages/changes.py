@@ -2,6 +2,7 @@
 
 import asyncio
 from collections.abc import Sequence
+from contextlib import suppress
 from dataclasses import replace
 
 from textual import on, work
@@ -22,7 +23,7 @@ from codeagent.tui.parts.guard import TOO_SOON
 from codeagent.tui.parts.hunk_pane import HunkRows, hunk_rows
 from codeagent.tui.parts.marked_list import PickerList, PickerRow
 from codeagent.tui.parts.rows import Part
-from codeagent.tui.rendering.diff import line_end_notes
+from codeagent.tui.rendering.diff import counts, diff_rows, line_end_notes
 from codeagent.tui.session_client import SessionClient
 
 _LARGEST = 2 << 20
@@ -166,6 +167,8 @@ class ChangesScreen(DiffPage[None]):
         self._view: ChangedFileView | None = None
         self._hunks: tuple[Hunk, ...] = ()
         self._asked: _Asked | None = None
+        self._counts: dict[str, str] = {}
+        """Lines added and removed, by path."""
         self._files = PickerList(())
         self._place = Vertical()
 
@@ -311,6 +314,19 @@ class ChangesScreen(DiffPage[None]):
         key = before if before in keys else keys[min(at, len(keys) - 1)] if keys else ""
         self._list(key)
         await self._show(key)
+        self._count_lines()
+
+    @work(exclusive=True, group="count")
+    async def _count_lines(self) -> None:
+        """Say beside each file how many lines were added and removed."""
+        for path in [file.path for file in self._changes.files]:
+            with suppress(CheckpointError):
+                nodes = (
+                    await self._rewind.node(self._since, path),
+                    await self._rewind.node(None, path),
+                )
+                self._counts[path] = await asyncio.to_thread(_counted, Change(path, *nodes))
+        self._list(self._marked)
 
     def _list(self, key: str) -> None:
         self._files.show([self._row(each) for each in self._keys()], mark=key)
@@ -380,7 +396,7 @@ class ChangesScreen(DiffPage[None]):
         if key == _LEFT_OUT:
             return PickerRow(key, "(not compared)", f"{len(self._changes.left_out)}", warn=True)
         file = next(file for file in self._changes.files if file.path == key)
-        return PickerRow(key, key, _about(file), warn=file.edited)
+        return PickerRow(key, key, _about(file) + self._counts.get(key, ""), warn=file.edited)
 
     def _fit(self) -> None:
         """Limit the list to a quarter of the screen."""
@@ -390,6 +406,14 @@ class ChangesScreen(DiffPage[None]):
 def _compared(change: Change[Node]) -> tuple[ChangedFileView, tuple[Hunk, ...]]:
     view = changed_file(change)
     return view, () if view.diff is None else cut(view.diff.before, view.diff.after)
+
+
+def _counted(change: Change[Node]) -> str:
+    diff = changed_file(change).diff
+    if diff is None:
+        return ""
+    added, removed = counts(diff_rows(diff.before, diff.after, 1, 0))
+    return f" · +{added} −{removed}"
 
 
 def _about(file: ChangedFile) -> str:

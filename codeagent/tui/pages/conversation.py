@@ -15,6 +15,7 @@ from codeagent.core.extension import Reference, resolved
 from codeagent.tui.actions import Action
 from codeagent.tui.commands import NOT_RUN, OWN, ActionTable, mistyped, prompt_row, table_with
 from codeagent.tui.drafts import Draft
+from codeagent.tui.keymap import keymap_of
 from codeagent.tui.launcher import LaunchOptions
 from codeagent.tui.pages.cards import ChatCard
 from codeagent.tui.pages.outbox import Outbox
@@ -73,6 +74,18 @@ class ConversationParts:
         """Mount the view below the header, and the others at the top of the foot."""
         header.screen.mount(self.view, after=header)
         self._placed = foot.mount(self.find_bar, self._todo, self.card, self.queue, before=0)
+        foot.watch(self.view, "has_focus", self._read, init=False)
+
+    def _read(self, focused: bool) -> None:
+        keys = keymap_of(self.view).shown
+        said = (
+            f"{keys('transcript.leave')} back to typing",
+            f"{keys('transcript.open')} opens",
+            f"{keys('transcript.next')} {keys('transcript.previous')} calls",
+            f"{keys('transcript.output')} output",
+            f"{keys('transcript.copy')} copies",
+        )
+        self._state.status.set(reading=said if focused else ())
 
     async def find(self, text: str) -> None:
         """Open the search as soon as it is mounted; keys pressed until then are typed into it."""

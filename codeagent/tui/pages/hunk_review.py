@@ -190,6 +190,7 @@ class HunkReview(DiffPage[tuple[HunkAnswer, ...] | None]):
             Part(why or f"{self.key('hunks.apply')} {does}", 4, "warning" if why else "strong")
         )
         self.show_hints(standing)
+        self.pane.rejected = [at for at in range(self.count) if self.sheet.word(at) == "reject"]
         self.pane.refresh()
 
     def copied(self, at: int) -> str:

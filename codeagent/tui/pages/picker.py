@@ -1,7 +1,7 @@
 """A panel to choose one of many: commands, sessions, models, themes."""
 
-import time
 from collections.abc import Callable, Iterable, Sequence
+from itertools import groupby
 
 from textual import on
 from textual.app import ComposeResult
@@ -10,10 +10,11 @@ from textual.events import Resize
 
 from codeagent.core.hosts import NETWORK_MEANS
 from codeagent.core.policy import HOSTS, Rule
+from codeagent.core.pulse import ago
 from codeagent.core.runtime import SessionSummary
 from codeagent.core.sanitize import one_line
-from codeagent.tui.actions import Action
 from codeagent.tui.bindings import bindings
+from codeagent.tui.keymap import Keymap, shown
 from codeagent.tui.launcher import ModelRow
 from codeagent.tui.pages.page import Panel
 from codeagent.tui.parts.line_input import LineInput
@@ -25,7 +26,6 @@ Preview = Callable[[str], None]
 """Called with the key of the marked row while the user is still choosing."""
 _AROUND = 3
 """Rows of the panel besides the list."""
-_DAY = 86_400.0
 
 
 class Picker(Panel[str | None]):
@@ -46,10 +46,10 @@ class Picker(Panel[str | None]):
         """`marked` is the key of the row to mark first; `typing` says what typing does."""
         super().__init__()
         self._preview = on_highlight
-        self._total = len(rows)
-        self._title = TitleRow(title, f"{len(rows)}")
         self._line = LineInput(placeholder=typing, compact=True)
         self._list = PickerList(rows, marked)
+        self._total = self._list.count
+        self._title = TitleRow(title, f"{self._total}")
         self._hints = HintRow()
 
     def compose(self) -> ComposeResult:
@@ -122,7 +122,7 @@ def session_rows(sessions: Sequence[SessionSummary], now: float) -> list[PickerR
         PickerRow(
             row.id,
             one_line(row.title or row.prompt, 60) or "(nothing said)",
-            f"{_ago(row.modified, now)} · {row.model}"
+            f"{ago(row.modified, now)} · {row.model}"
             + (" · in use elsewhere" if row.in_use else ""),
             warn=row.in_use,
         )
@@ -146,32 +146,32 @@ def model_rows(models: Iterable[ModelRow]) -> list[PickerRow]:
     return [PickerRow(row.name, row.name, row.about, warn=not row.ready) for row in models]
 
 
-def _ago(then: float, now: float) -> str:
-    seconds = max(0.0, now - then)
-    if seconds < 60:
-        return "just now"
-    if seconds < 3600:
-        return f"{seconds // 60:.0f} min ago"
-    if seconds < _DAY:
-        return f"{seconds // 3600:.0f} h ago"
-    return time.strftime("%Y-%m-%d", time.localtime(then))
-
-
 def palette_rows(
-    commands: Iterable[Action], themes: Iterable[str], models: Iterable[ModelRow], *, running: bool
+    keymap: Keymap, themes: Iterable[str], models: Iterable[ModelRow], *, running: bool
 ) -> tuple[PickerRow, ...]:
-    """Return rows whose keys are commands such as `/theme paper`; if `running`, only those allowed
-    during a run."""
-    allowed = [
-        PickerRow(f"/{row.name}", f"/{row.name}", row.about)
-        for row in commands
-        if row.while_running or not running
-    ]
+    """Return rows whose keys are commands such as `/theme paper`, below the headings of /help; if
+    `running`, only those allowed during a run."""
+    pressed = {
+        row.same_as or row.name: shown(key)
+        for row in keymap.table.keys
+        for key in keymap.keys_of(row.id)[:1]
+        if row.same_as or row.group
+    }
+    allowed: list[PickerRow] = []
+    for group, rows in groupby(keymap.table.commands, key=lambda row: row.group or "yours"):
+        allowed.append(PickerRow("", group.capitalize(), heading=True))
+        allowed += [
+            PickerRow(f"/{row.name}", f"/{row.name}", row.about, keys=pressed.get(row.name, ""))
+            for row in rows
+            if row.while_running or not running
+        ]
+    allowed.append(PickerRow("", "Themes", heading=True))
     looks = [PickerRow(f"/theme {name}", f"/theme {name}", "theme") for name in themes]
-    ready = () if running else (row for row in models if row.ready)
+    ready = [] if running else [row for row in models if row.ready]
     return (
         *allowed,
         *looks,
+        *([PickerRow("", "Models", heading=True)] if ready else []),
         *(PickerRow(f"/model {row.name}", f"/model {row.name}", row.about) for row in ready),
     )
 

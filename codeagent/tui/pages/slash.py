@@ -96,11 +96,11 @@ def handler(does: str) -> Handler:
 
 
 async def palette(chat: ChatScreen, argument: str) -> None:
-    running, commands = chat.outbox.running, keymap_of(chat).table.commands
+    running, keymap = chat.outbox.running, keymap_of(chat)
     models = () if running or chat.outbox.client is None else await chat.outbox.client.models()
-    rows = palette_rows(commands, chat.themes.themes.names(), models, running=running)
+    rows = palette_rows(keymap, chat.themes.themes.names(), models, running=running)
     line = await _pick(chat, "Commands", rows)
-    if isinstance(chosen := parse_input(line or "", commands), CommandInput):
+    if isinstance(chosen := parse_input(line or "", keymap.table.commands), CommandInput):
         run(chat, chosen.row, chosen.arguments)
 
 

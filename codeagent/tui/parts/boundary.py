@@ -40,7 +40,7 @@ _INDENT = 6
 _END = 1_000
 """Characters shown of each end of a long target."""
 _OUTLINE = 6
-"""Rows shown of a plan, which is in the conversation above in full."""
+"""Rows shown of a plan that the user changed; as it was, it is in the conversation above."""
 _FENCE = re.compile(r"\s{0,3}(```|~~~)")
 _ITEM = re.compile(r"\s{0,3}(?:#{1,6}|[-*+]|\d{1,3}[.)])\s+\S")
 _HEADING = re.compile(r"\s{0,3}#{1,6}\s+")
@@ -115,7 +115,7 @@ def plan_content(plan: PlanReady, text: str, *, sent: str) -> CardContent:
         scope="plan",
         left=(Part(f"Plan ready{changed}", 90, "strong"),),
         right=(Part(f"{lines} {'line' if lines == 1 else 'lines'}", 50),),
-        body=plan_pieces(text),
+        body=plan_pieces(text) if changed else (),
         drawn_of=text,
         choices=(
             CardChoice("p", "start", keep=95, does=_start(text, "ask")),
@@ -142,7 +142,7 @@ def summary_content(summary: SummaryReady, text: str, *, sent: str) -> CardConte
         scope="summary",
         left=(Part(f"Summary to replace the older part{changed}", 90, "strong"),),
         right=(Part(replaces, 50),),
-        body=plan_pieces(text),
+        body=plan_pieces(text) if changed else (),
         drawn_of=text,
         choices=(
             CardChoice(
@@ -300,7 +300,7 @@ def plan_pieces(text: str) -> tuple[Piece, ...]:
             words = cut_end(flat(row[heading.end() :] if heading else row), width)
             yield line([(words, palette.strong if heading else palette.text)])
         if len(shown) < len(rows):
-            yield line([(cut_end(f"… {len(rows) - _OUTLINE} more above", width), palette.muted)])
+            yield line([(cut_end(f"… {len(rows) - _OUTLINE} more", width), palette.muted)])
 
     return (make,)
 

@@ -50,7 +50,7 @@ class FindBar(Horizontal):
     def open(self, target: TranscriptView, text: str = "") -> None:
         """Search in `target`; without text, the last search is offered."""
         self._target = target
-        target.found_more = self.count
+        target.found = self.count
         self.display = True
         box = self.query_one(LineInput)
         box.value = text or box.value
@@ -84,18 +84,20 @@ class FindBar(Horizontal):
     def _search(self, text: str) -> None:
         if self._target is None:
             return
-        if not text:
+        if text:
+            self._target.find(text)
+        else:
             self._target.clear_search()
-        self.count(self._target.find(text) if text else 0)
+            self.count(0, 0)
 
-    def count(self, found: int) -> None:
-        """Say how many matches there are."""
+    def count(self, place: int, found: int) -> None:
+        """Say which of how many matches is the current one."""
         searching = self.query_one(LineInput).value
         words = (
             ""
             if not searching
             else "nothing found"
             if not found
-            else f"{found} found · Enter up · Down down · Esc"
+            else f"{place} of {found} · Enter up · Down down · Esc"
         )
         self.query_one("#found", Static).update(words)

@@ -1,10 +1,11 @@
 """A change of one file hunk by hunk: the rows, the answer for each hunk, and the pane that draws
 them."""
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Collection, Iterator, Sequence
 from sys import maxsize
 from typing import Literal
 
+from rich.segment import Segment
 from textual.strip import Strip
 
 from codeagent.core.dataclass import dataclass
@@ -26,7 +27,7 @@ from codeagent.tui.rendering.diff import (
 )
 from codeagent.tui.rendering.lines import Line, line, wrap
 from codeagent.tui.rendering.marked import unseen
-from codeagent.tui.rendering.palette import Palette, palette_of
+from codeagent.tui.rendering.palette import PLAIN, Palette, palette_of
 
 CONTEXT = 3
 """Unchanged lines shown before and after a hunk."""
@@ -239,6 +240,8 @@ class HunkPane(LinePane):
         self._read: dict[int, set[int]] = {}
         """By width: the rows that were on screen."""
         self.current = 0
+        self.rejected: Collection[int] = ()
+        """Hunks drawn in the colour of secondary text."""
         self.seen: set[int] = set()
         """Hunks of which every row was on screen."""
 
@@ -310,13 +313,27 @@ class HunkPane(LinePane):
     def render_line(self, y: int) -> Strip:
         at = self._heads.get(self.layout_width, {}).get(y + self.scroll_offset.y)
         if at is None:
-            return super().render_line(y)
+            strip = super().render_line(y)
+            return (
+                self._quiet(strip)
+                if self._hunk_at(y + self.scroll_offset.y) in self.rejected
+                else strip
+            )
         width, style = self.scrollable_content_region.width, self.rich_style
         return (
             self._head(at, width, palette_of(self))
             .adjust_cell_length(width, style)
             .apply_style(style)
         )
+
+    def _hunk_at(self, row: int) -> int | None:
+        places = self._places.get(self.layout_width, {})
+        return next((at for at, (first, end) in places.items() if first <= row < end), None)
+
+    def _quiet(self, strip: Strip) -> Strip:
+        body = self.rich_style + palette_of(self).muted
+        parts = (Segment(text, (own or PLAIN).without_color + body) for text, own, _ in strip)
+        return Strip(parts, strip.cell_length)
 
     def _again(self) -> None:
         """Lay everything out again, and stay at the current hunk."""

@@ -189,6 +189,10 @@ class PickerRow:
     about: str = ""
     warn: bool = False
     """Whether the description is a warning."""
+    keys: str = ""
+    """What can be pressed instead of choosing it, at the right."""
+    heading: bool = False
+    """Whether it heads the rows below it, and cannot be chosen; not shown among matches."""
 
 
 class PickerList(MarkedList[PickerRow]):
@@ -201,6 +205,13 @@ class PickerList(MarkedList[PickerRow]):
 
     def key(self, row: PickerRow) -> object:
         return row.key
+
+    def is_heading(self, row: PickerRow) -> bool:
+        return row.heading
+
+    @property
+    def count(self) -> int:
+        return len(self._places())
 
     def show(self, rows: Sequence[PickerRow], *, mark: object = None) -> None:
         self._take(rows)
@@ -221,8 +232,11 @@ class PickerList(MarkedList[PickerRow]):
 
     def parts(self, row: PickerRow, width: int, palette: Palette, *, marked: bool) -> Styled:
         text, about = flat(row.text), flat(row.about)
+        if row.heading:
+            return [(f" {text}", palette.heading)]
+        column = min(self._column, max(width // 2, width - self._beside - 2))
+        width -= cell_len(row.keys) and cell_len(row.keys) + 2
         if about and width >= _BESIDE:
-            column = min(self._column, max(width // 2, width - self._beside - 2))
             text = set_cell_size(cut_end(text, column), column)
             about = "  " + cut_end(about, width - column - 2)
         elif about and row.warn:
@@ -231,7 +245,8 @@ class PickerList(MarkedList[PickerRow]):
         else:
             text, about = cut_end(text, width), ""
         beside = None if marked else palette.warning if row.warn else palette.muted
-        return [(text, palette.text), (about, beside)]
+        gap = " " * (width + 2 - cell_len(text + about)) if row.keys else ""
+        return [(text, palette.text), (about, beside), (gap + row.keys, palette.strong)]
 
     def _take(self, rows: Sequence[PickerRow]) -> None:
         self._all = tuple(rows)
@@ -248,7 +263,7 @@ def matching(rows: Sequence[PickerRow], query: str) -> tuple[PickerRow, ...]:
         return tuple(rows)
     pattern = scattered(wanted)
     ranked: list[tuple[int, int, PickerRow]] = []
-    for place, row in enumerate(rows):
+    for place, row in enumerate(row for row in rows if not row.heading):
         text = flat(row.text).lower()
         if text.startswith(wanted):
             rank = 0

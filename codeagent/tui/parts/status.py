@@ -112,11 +112,9 @@ def status_parts(
     )
     if status.screen.notice:
         return (first, Part(flat(status.screen.notice), 90, "text"), *facts)
-    before, after = (
-        ((Part("tab back to typing", 85),), ())
-        if status.screen.on_card
-        else _hints(status, boundary)
-    )
+    keys = ("tab back to typing",) if status.screen.on_card else status.screen.reading
+    hints = tuple(Part(key, 89 - place) for place, key in enumerate(keys))
+    before, after = (hints, ()) if keys else _hints(status, boundary)
     offer = (
         f"{_waited(status.run, now)} · {to_background} moves it to the background"
         if _takes_long(status.run, now)

@@ -277,24 +277,33 @@ def _thoughts(block: Thoughts, look: Look) -> Drawn:
 
 def _batch(block: Batch, look: Look, memo: Memo | None) -> Drawn:
     opened = look.detail == "full" or (look.detail == "normal" and not block.finished)
-    words = [
-        f"batch {block.number}" if block.number else "calls",
-        counted(len(block.cards), "call"),
-    ]
-    if block.finished:
-        words.append(duration(block.duration_ms / 1000))
-    words += _troubles(block.cards, look) if look.detail == "quiet" else []
+    quiet = look.detail == "quiet"
+    words = [f"batch {block.number}"] if block.number else []
+    words += [duration(block.duration_ms / 1000)] if block.finished else []
+    words += _troubles(block.cards, look) if quiet else []
+    beside = "".join(f" · {word}" for word in words)
+    calls = _calls(block.cards, targets=quiet)
     header = paragraph(
-        " · ".join(words),
+        cut_end(calls, max(20, look.width - 2 - cell_len(beside))) + beside,
         look.width,
         look.palette.muted,
         first="▾ " if opened else "▸ ",
         gutter_style=look.palette.accent,
     )
     drawn = Drawn(header, [Spot(0, len(header) - 1)])
-    if look.detail != "quiet":
+    if not quiet:
         drawn.add(draw_cards(block.cards, look, "  ", memo, draw_child=_child))
     return drawn
+
+
+def _calls(cards: Sequence[CallCard], *, targets: bool) -> str:
+    """Return what a batch did, such as `read ×2, bash`; with targets, `read a.py, b.py · bash ls`."""
+    names: dict[str, list[str]] = {}
+    for card in cards:
+        names.setdefault(flat(card.name), []).append(flat(card.target))
+    if targets:
+        return " · ".join(f"{name} {', '.join(filter(None, on))}" for name, on in names.items())
+    return ", ".join(name + (f" ×{len(on)}" if len(on) > 1 else "") for name, on in names.items())
 
 
 def _child(child: ChildView, look: Look) -> Drawn:

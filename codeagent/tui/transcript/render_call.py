@@ -177,7 +177,10 @@ def _headline(card: CallCard, columns: tuple[int, int], look: Look) -> Line:
     return line(
         [
             (f"{mark} ", style),
-            (name + " " * (names - cells(name) + 2), palette.accent),
+            (
+                name + " " * (names - cells(name) + 2),
+                palette.text if card.state == "done" else palette.strong,
+            ),
             (target, palette.text),
             (gap + note, style if card.state != "done" else palette.muted),
         ]
@@ -255,7 +258,8 @@ def _said(card: CallCard, look: Look) -> list[Line]:
 
 
 def _error(card: CallCard, look: Look) -> list[Line]:
-    return paragraph(card.error, look.width, look.palette.error) if card.error else []
+    style = look.palette.named(_STATES[card.state][1])
+    return paragraph(card.error, look.width, style) if card.error else []
 
 
 def _shown(block: DisplayBlock, look: Look) -> list[Line]:

@@ -73,8 +73,9 @@ class TranscriptView(SheetView, can_focus=True):
     class Left(Message):
         """The user wants to return to typing."""
 
-    found_more: Callable[[int], None] = staticmethod(lambda matches: None)
-    """Called with the new number of matches after blocks were inserted."""
+    found: Callable[[int, int], None] = staticmethod(lambda place, matches: None)
+    """Called with the number of the current match, from 1, and of all matches when either
+    changes."""
     _cursor: CursorStop | None = None
     _pressed: tuple[int, int] | None = None
     _finding: FoundMatches | None = None
@@ -96,7 +97,9 @@ class TranscriptView(SheetView, can_focus=True):
     def find(self, text: str) -> int:
         """Mark all matches of the text and go to the newest; returns how many there are."""
         self.flush()
-        self._finding = FoundMatches(text, self.document.blocks)
+        places = filter(None, map(self.place_at, range(self.size.height)))
+        shown = {place.index: self.sheet.seen(place.index).lines for place in places}
+        self._finding = FoundMatches(text, self.document.blocks, shown)
         self.previous_match()
         return len(self._finding.matches)
 
@@ -126,7 +129,7 @@ class TranscriptView(SheetView, can_focus=True):
             self._cursor = replace(self._cursor, index=splice.place(self._cursor.index))
         if self._finding is not None:
             self._finding = self._finding.after(splice, self.document.blocks)
-            self.found_more(len(self._finding.matches))
+            self.found(self._finding.place, len(self._finding.matches))
         if (selection := self.text_selection) is not None:
             self.screen.selections = {self: Selection(*(_moved(end, splice) for end in selection))}
         super().follow(splice)
@@ -272,6 +275,7 @@ class TranscriptView(SheetView, can_focus=True):
         if self._finding is None:
             return
         match = self._finding.move(direction)
+        self.found(self._finding.place, len(self._finding.matches))
         if match is None:
             self.refresh()
             return

@@ -58,9 +58,9 @@ async def test_every_file_is_listed_with_what_happened_to_it() -> None:
     async with page.app.run_test(size=(80, 24)) as pilot:
         await page.open(pilot)
         assert [row.split() for row in page.app.rows[1:4]] == [
-            ["▸", "src/a.py", "modified"],
-            ["new.txt", "added"],
-            ["gone.txt", "deleted"],
+            ["▸", "src/a.py", "modified", "·", "+2", "−2"],
+            ["new.txt", "added", "·", "+1", "−0"],
+            ["gone.txt", "deleted", "·", "+0", "−1"],
         ]
         assert "file 1 of 3" in page.app.rows[0]
         assert "hunk 1 of 2 · line 3" in page.app.shown

@@ -7,7 +7,7 @@ from hypothesis import strategies as st
 from textual.widgets import TextArea
 
 from codeagent.tui.keymap import Keymap
-from codeagent.tui.pages.picker import Picker
+from codeagent.tui.pages.picker import Picker, palette_rows
 from codeagent.tui.parts.marked_list import PickerRow, matching
 from tests.tui.pages.stand_in import MANNERS, StandIn
 
@@ -56,6 +56,27 @@ async def test_letters_narrow_and_enter_takes_the_marked_row(size: tuple[int, in
         assert seen == ["2", "1", "3"]
         assert app.focused is app.query_one(TextArea)
         assert app.query_one(TextArea).text == ""
+
+
+async def test_commands_are_grouped_and_say_their_keys_until_something_is_typed() -> None:
+    keymap = Keymap({"chat.find": ("f7",)})
+    rows = palette_rows(keymap, ["paper"], [], running=False)
+    headings = [row.text for row in rows if row.heading]
+    assert headings == ["Conversation", "Model and money", "Screen", "About", "Themes"]
+    keys = {row.text: row.keys for row in rows if row.keys}
+    assert keys["/find"] == "F7" and keys["/pause"] == "Esc" and keys["/detail"] == "Ctrl+O"
+    app = StandIn()
+    async with app.run_test(size=(80, 24)) as pilot:
+        app.push_screen(Picker("Commands", rows), app.given.append)
+        await pilot.pause()
+        assert app.shown.count("▸") == 1 and " ▸ /new" in app.shown
+        assert " Conversation" in app.shown
+        await pilot.press(*"find")
+        await pilot.pause()
+        (row,) = [row for row in app.rows if "/find" in row]
+        assert row.split()[-1] == "F7" and "Conversation\n" not in app.shown
+        await pilot.press("enter")
+        assert app.given == ["/find"]
 
 
 async def test_esc_gives_nothing_and_the_mark_begins_where_it_is_told() -> None:

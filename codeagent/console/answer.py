@@ -1,0 +1,73 @@
+"""An answer that is printed while it comes: blocks of Markdown that are complete are printed for
+good, the last one is shown below them until it is."""
+
+from collections.abc import Callable
+
+from codeagent.console.markdown import drawn, finished
+
+_LONGEST = 8000
+"""Characters of a block that is drawn before it is complete; of a longer one the end is shown as it
+is."""
+_CUT = "…"
+
+
+class GrowingAnswer:
+    """Draws one answer after the other. `clean` masks secrets; `columns` is the width of the
+    terminal."""
+
+    def __init__(
+        self, clean: Callable[[str], str], columns: Callable[[], int], *, colours: bool
+    ) -> None:
+        self._clean = clean
+        self._columns = columns
+        self._colours = colours
+        self._text = ""
+        self._printed = 0
+        """Characters of the text that were printed."""
+
+    def add(self, piece: str) -> None:
+        self._text += piece
+
+    def complete(self) -> str:
+        """Return what can be printed for good, and was not yet; empty if nothing can."""
+        rest = self._text[self._printed :]
+        end = finished(rest)
+        return self._print(rest[:end])
+
+    def flush(self) -> str:
+        """Return all that was not printed yet; something else follows."""
+        return self._print(self._text[self._printed :])
+
+    def growing(self, most: int) -> list[str]:
+        """Return the last lines, at most so many, of the block that is not complete."""
+        rest = self._masked(self._text[self._printed :]).strip()
+        if len(rest) > _LONGEST:
+            rest = f"```\n{rest[-_LONGEST:].partition(chr(10))[2]}"
+        return self._drawn(rest)[-most:] if most > 0 else []
+
+    def end(self, text: str) -> str:
+        """Return the rest of the whole answer, and begin the next one. What was printed of another
+        attempt stays where it is."""
+        if not text.startswith(self._text[: self._printed]):
+            self._printed = 0
+        self._text = text
+        said = self.flush()
+        self.begin_again()
+        return said
+
+    def begin_again(self) -> None:
+        """Forget the answer, whose stream broke off."""
+        self._text = ""
+        self._printed = 0
+
+    def _print(self, block: str) -> str:
+        self._printed += len(block)
+        lines = self._drawn(self._masked(block))
+        return "\n".join([*lines, ""]) if lines else ""
+
+    def _drawn(self, text: str) -> list[str]:
+        return drawn(text, self._columns(), colours=self._colours) if text.strip() else []
+
+    def _masked(self, block: str) -> str:
+        """Mask secrets, also the part of one that begins or ends here."""
+        return self._clean(f"{_CUT}{block}{_CUT}")[len(_CUT) : -len(_CUT)]
