@@ -1,6 +1,7 @@
 """Draws the picture of docs/how-to/attach.md again: `python docs/attach_picture.py`."""
 
 import asyncio
+import os
 import sys
 import tempfile
 from dataclasses import replace
@@ -63,5 +64,6 @@ async def drawn(size: tuple[int, int] = (100, 34)) -> str:
 
 
 if __name__ == "__main__":
+    os.environ["COLORTERM"] = "truecolor"
     PICTURE.write_text(asyncio.run(drawn()), encoding="utf-8")
     print(f"wrote {PICTURE.relative_to(ROOT)}")
