@@ -15,6 +15,7 @@ import pytest
 
 from codeagent import __version__, cli
 from codeagent.commands.arguments import MODES
+from codeagent.config.extensions import BUILT_IN
 from codeagent.config.kept import KeptRulesFile
 from codeagent.core.errors import CodeagentError, ConfigError
 from codeagent.core.policy import Mode
@@ -155,7 +156,7 @@ def test_a_plain_run_imports_only_what_it_uses(tmp_path: Path) -> None:
     assert UNUSED.isdisjoint(loaded)
     # On a busy machine the run may last until old snapshots are removed.
     ours = {name for name in loaded if name.startswith("codeagent")} - {PRUNE}
-    assert len(ours) <= 216
+    assert len(ours) <= 195 + len(BUILT_IN)
     assert len([name for name in ours if not FEATURE.fullmatch(name)]) <= 179
 
 

@@ -173,6 +173,7 @@ class Loop:
         turn = self.meter.turns
         self._emitter.emit(TurnStarted(turn=turn))
         self._permissions.begin_request()
+        self._compaction.in_context.hear()
         self._queue.begin_boundary()
         early = EarlyCalls(self._executor, self._calls.may_begin, self._discarded, token)
         streamed = self._streamed_answer(early)

@@ -13,7 +13,15 @@ from codeagent.agent.checkpoints import WorkspaceLock
 from codeagent.agent.conversation import RunContext
 from codeagent.agent.emitter import Emitter, Journal
 from codeagent.agent.environment import ToolEnvironment
-from codeagent.agent.hooks.hook import Hook, Hooks
+from codeagent.agent.hooks.hook import (
+    AddContext,
+    Allow,
+    Deny,
+    Hook,
+    Hooks,
+    SubmittedPrompt,
+    TextAnswer,
+)
 from codeagent.agent.inspection import Inspection
 from codeagent.agent.jobs.store import Jobs
 from codeagent.agent.limits import BudgetMeter, RunMeter
@@ -27,7 +35,7 @@ from codeagent.core.dataclass import dataclass
 from codeagent.core.extension import OfferedSet, Reference, resolved
 from codeagent.core.model import Model, ModelInUse, ModelOpener
 from codeagent.core.ports import Workspace
-from codeagent.core.runtime import AgentHandle
+from codeagent.core.runtime import AgentHandle, Mentioned
 from codeagent.core.sandbox import Sandbox
 from codeagent.core.sanitize import one_line
 from codeagent.core.tool import NO_CHANNELS, Tool
@@ -280,11 +288,13 @@ class Parts:
         parts: Sequence[ConversationPart] = (),
         acts: Mapping[str, Reference] = MappingProxyType({}),
         for_steps: Mapping[str, Reference] = MappingProxyType({}),
+        mentions: Reference = "",
     ) -> None:
-        """`acts` and `for_steps`: see `InConversations`."""
+        """`acts`, `for_steps`, `mentions`: see `InConversations`."""
         self._parts = tuple(parts)
         self._acts = acts
         self._for_steps = for_steps
+        self._mentions = mentions
         self._host: Host | None = None
 
     def __iter__(self) -> Iterator[ConversationPart]:
@@ -309,7 +319,25 @@ class Parts:
         return next(filter(None, (part.lacking(unknown) for part in self._parts)), "")
 
     def hooks(self) -> tuple[Hook, ...]:
-        return tuple(hook for part in self._parts for hook in part.hooks())
+        own = (Hook("mentions", prompt_submit=self._read_mentions),) if self._mentions else ()
+        return (*own, *(hook for part in self._parts for hook in part.hooks()))
+
+    async def mentioned(self, text: str) -> Mentioned:
+        if "@" not in text or not self._mentions or self._host is None:
+            return Mentioned()
+        found: Mentioned = await resolved(self._mentions)(self._host, text)
+        return found
+
+    async def _read_mentions(self, prompt: SubmittedPrompt) -> TextAnswer:
+        """Send what is mentioned in a prompt with it, and say what stays text."""
+        found = await self.mentioned(prompt.text)
+        if found.refusal:
+            return Deny(found.refusal, by_hook=False)
+        if found.left and self._host is not None:
+            self._host.context.emitter.notice(
+                "mention.left", f"sent as text: {', '.join(found.left)}"
+            )
+        return AddContext("", found.note) if found.note else Allow()
 
     async def texts(self, kind: "TextKind") -> "tuple[OfferedText, ...]":
         return tuple([text for part in self._parts for text in await part.texts(kind)])

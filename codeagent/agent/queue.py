@@ -152,7 +152,7 @@ class MessageQueue:
         answer = await token.guard(self._hooks.prompt_submit(SubmittedPrompt(text, source)))
         if isinstance(answer, Deny):
             return answer
-        return tuple(framed(ADDED, added) for added in answer)
+        return tuple(added.note or framed(ADDED, added.text) for added in answer)
 
     async def admit(self, token: CancelToken, *, follow_up: bool = False) -> bool:
         """Ask the hooks about the text that is due, and give back what they deny; call it before

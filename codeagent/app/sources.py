@@ -109,7 +109,8 @@ def open_services(
     for_steps = {
         tool: make for each in extensions for tool, make in each.in_conversations.for_steps.items()
     }
-    return AgentServices(questions, parts=Parts(made, acts, for_steps))
+    mentions = next(filter(None, (each.in_conversations.mentions for each in extensions)), "")
+    return AgentServices(questions, parts=Parts(made, acts, for_steps, mentions))
 
 
 def _parts_of(extension: Extension, opening: Opening) -> Iterator[ConversationPart]:

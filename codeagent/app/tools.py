@@ -28,9 +28,10 @@ from codeagent.core.sanitize import visible
 from codeagent.core.tool import Tool
 from codeagent.core.toolbox import ToolProblem
 from codeagent.disk.repository import OutsideGit
-from codeagent.session.fold import History, ToolDetails, tools_read_about
+from codeagent.session.fold import History
 from codeagent.session.memory import NAME, ScratchpadFile, SessionMemory, project_scratchpad
 from codeagent.session.store import SessionStore
+from codeagent.session.transcript import ToolDetails, tools_read_about
 from codeagent.tools.builtin import NAMES
 from codeagent.tools.builtin.ask_user import AskUser
 from codeagent.tools.builtin.bash import Bash

@@ -52,6 +52,7 @@ BUILT_IN = (
     "usage",
     "review",
     "editor",
+    "attachments",
 )
 """In the order in which they are asked. Each is the module `codeagent.extensions.NAME`, which has
 its manifest, `EXTENSION`."""

@@ -206,6 +206,9 @@ class OnScreen:
     offers: Reference = ""
     """Of an async function from the session client (`codeagent.tui.session_client`) to further rows
     of the table of slash commands, which depend on the workspace. Raises CodeagentError."""
+    pastes: Reference = ""
+    """Of an async function from the workspace and a pasted text, None for the image on the clipboard,
+    to what is inserted in its place; empty: nothing is. One extension has it."""
     keys: tuple[PageKeys, ...] = ()
     beside: Reference = ""
     """Of an async function that takes the chat screen, and runs from the end of the start until the
@@ -254,6 +257,9 @@ class InConversations:
     for_steps: Mapping[str, Reference] = field(default_factory=dict)
     """Tools that a step of a recipe has if it names them, and nothing else has: for the name of
     each, a function from the conversation's `agent.parts.Host` to the tool."""
+    mentions: Reference = ""
+    """Of an async function from the conversation's `agent.parts.Host` and a text with an `@` to what
+    is mentioned in it (`core.runtime.Mentioned`). One extension has it."""
     remarks: Reference = ""
     """Of a function from a `tools.extension.ExtensionContext` to the code and text of each notice
     that a conversation begins with."""

@@ -200,6 +200,8 @@ class ModelInUse:
     """How its requests are sent, in a few words; empty if it sends none."""
     server: str = ""
     """The host, with its port if one is given, that its requests go to; empty if it sends none."""
+    images: bool | None = None
+    """Whether it sees images; None if that is not known."""
 
 
 def same_provider(name: str, other: str) -> bool:

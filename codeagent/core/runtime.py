@@ -10,6 +10,7 @@ from codeagent.core.dataclass import dataclass
 from codeagent.core.events import KnownEvent
 from codeagent.core.jobs import SessionJobs
 from codeagent.core.memory import OutputStore, Skills
+from codeagent.core.messages import UserMessage
 from codeagent.core.model import ModelInUse, ModelRequest
 from codeagent.core.policy import Rule
 from codeagent.core.sandbox import Sandbox, SandboxInfo
@@ -29,6 +30,18 @@ class OfferedText:
     """One line, in the words of whoever offers it."""
     inputs: tuple[tuple[str, str], ...] = ()
     """The arguments of a prompt, with a description of each."""
+
+
+@dataclass(frozen=True)
+class Mentioned:
+    """What the names behind an `@` in a text stand for."""
+
+    note: UserMessage | None = None
+    """Their content, for the model to read after the text; None if there is none."""
+    left: tuple[str, ...] = ()
+    """The names that stay text, each with the reason."""
+    refusal: str = ""
+    """Why the text must not be sent as it is."""
 
 
 @dataclass(frozen=True)
@@ -123,6 +136,9 @@ class AgentHandle(Protocol):
 
     async def texts(self, kind: TextKind) -> tuple[OfferedText, ...]:
         """Ask for the resources or prompts that are offered to the user now."""
+
+    async def mentioned(self, text: str) -> Mentioned:
+        """Read what the names behind an `@` in the text stand for; nothing is sent."""
 
 
 @dataclass(frozen=True)

@@ -59,6 +59,11 @@ class ServerKnowledge:
     def lacks_tools(self) -> bool:
         return self._facts is not None and self._facts.tools is False
 
+    @property
+    def images(self) -> bool | None:
+        """Whether the model sees images; None if the server does not say."""
+        return self._facts.images if self._facts else None
+
     def lost(self) -> None:
         """Take note that the connection ended: what answers next may be another server, or have
         other settings."""

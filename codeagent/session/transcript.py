@@ -1,28 +1,82 @@
-"""Rebuilds the conversation from a log's events: the messages, what compactions made of them, and
-the marks."""
+"""Rebuilds the conversation from a log's events: the messages, what compactions made of them, the
+marks, and what its calls and prompts showed of files."""
 
-from collections.abc import Callable, Iterable, Iterator
-from dataclasses import field
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from dataclasses import field, replace
+from typing import TYPE_CHECKING
 
 from codeagent.core.compaction import ContextCompacted, compacted, open_questions, with_pins
 from codeagent.core.dataclass import dataclass
-from codeagent.core.events import KnownEvent, MessageAdded, ToolResultAdded, UnknownEvent
+from codeagent.core.display import DiffBlock
+from codeagent.core.events import (
+    KnownEvent,
+    MessageAdded,
+    ToolCallAdded,
+    ToolResultAdded,
+    UnknownEvent,
+)
 from codeagent.core.history import BranchingHistory
-from codeagent.core.json_types import UNSTAMPED
+from codeagent.core.json_types import UNSTAMPED, JsonObject
 from codeagent.core.messages import (
     AssistantMessage,
+    Attached,
     Message,
     TextPart,
     ToolCall,
     ToolMessage,
     UserMessage,
+    attached_to,
 )
-from codeagent.core.notices import PinsChanged
+from codeagent.core.notices import TOOLSET_USE, PinsChanged, ToolsetChosen
+
+if TYPE_CHECKING:  # they need pydantic
+    from codeagent.core.channels import ChannelKind
+    from codeagent.core.tool import ToolResult
 
 AnyEvent = KnownEvent | UnknownEvent
 
 ENDED = "cancelled: session ended"
 ENDED_MIDWAY = "cancelled: session ended while it ran; what it changed until then is unknown"
+
+
+ATTACHED = "@"
+"""Begins what stands for a call's id in the details of what a prompt brought with it."""
+
+
+@dataclass(frozen=True)
+class ToolDetails:
+    """What one call that ran read and changed: what the read-before-write guard is rebuilt from."""
+
+    name: str
+    details: JsonObject
+    call_id: str = ""
+    changed: tuple[str, ...] = ()
+    """Paths of the files that it changed itself."""
+    in_context: bool = True
+    """Its result is still part of the conversation; a compaction removes or prunes results."""
+
+    @property
+    def by_user(self) -> bool:
+        """Whether the user chose it, so that it belongs to no call."""
+        return not self.call_id
+
+    @classmethod
+    def of(
+        cls, call_id: str, name: str, result: "ToolResult | ToolResultAdded"
+    ) -> "ToolDetails | None":
+        """Return those of a result; None if it tells of no file and nothing else that is kept."""
+        changed = tuple(
+            block.path
+            for block in result.blocks
+            if isinstance(block, DiffBlock) and result.error is None
+        )
+        return cls(name, result.details, call_id, changed) if result.details or changed else None
+
+    @classmethod
+    def of_attached(cls, place: int, attached: Attached) -> "ToolDetails":
+        """Return those of what a prompt brought with it, the `place`-th (from 0) that is part of
+        the conversation."""
+        return cls("", attached.details, f"{ATTACHED}{place}")
 
 
 @dataclass
@@ -147,3 +201,83 @@ def _tool_message(call: ToolCall, result: ToolResultAdded | None, started: bool)
     return ToolMessage(
         call_id=call.id, name=call.name, content=(TextPart(text=text),), is_error=True
     )
+
+
+def details_in(
+    events: Sequence[AnyEvent], results: Mapping[str, ToolResultAdded], told: Transcript
+) -> Iterator[ToolDetails]:
+    """Yield what the calls that ran read and changed; after a compaction, what is left of the
+    earlier ones is known.
+
+    What the user chose of toolsets is among them, as if the model had done it. Calls of an answer
+    that was discarded are not: the model never had their results.
+    """
+    discarded = _discarded(events)
+    left, attached, place = told.answered, attached_to(told.messages), 0
+    for event in events:
+        match event:
+            case MessageAdded(message=UserMessage(attached=brought)):
+                for one in brought:
+                    if one in attached[place : place + 1]:
+                        yield ToolDetails.of_attached(place, one)
+                        place += 1
+            case ToolsetChosen(toolset=name, tools=tools, on=on):
+                yield ToolDetails(TOOLSET_USE, {"toolset": name, "tools": list(tools), "on": on})
+            case ToolResultAdded() if event.call_id in discarded:
+                pass
+            case ToolResultAdded() if event is results[event.call_id] and event.executed:
+                if (details := ToolDetails.of(event.call_id, event.name, event)) is not None:
+                    yield replace(
+                        details, in_context=event.seq > told.compacted_at or event.call_id in left
+                    )
+            case _:
+                pass
+
+
+def _discarded(events: Iterable[AnyEvent]) -> set[str]:
+    """Return the ids of the calls that were announced in an answer that was never complete."""
+    announced: set[str] = set()
+    said: set[str] = set()
+    for event in events:
+        match event:
+            case ToolCallAdded():
+                announced.add(event.call_id)
+            case MessageAdded(message=AssistantMessage() as message):
+                said.update(call.id for call in message.calls)
+            case _:
+                pass
+    return announced - said
+
+
+def tools_read_about(details: Iterable[ToolDetails]) -> set[str]:
+    """Return the names of the tools whose documentation the model has read, and still has."""
+    found = (
+        item.details.get("tool") for item in details if item.name == "info" and item.in_context
+    )
+    return {name for name in found if isinstance(name, str)}
+
+
+def created_channels(details: Iterable[ToolDetails]) -> "tuple[tuple[str, ChannelKind], ...]":
+    """Return name and kind of the channels that the agent added in the session, each once."""
+    created: dict[str, ChannelKind] = {}
+    for item in details:
+        match item.details:
+            case {"channel": str(channel), "kind": "queue" | "broadcast" as kind} if (
+                item.name == "create_channel"
+            ):
+                created[channel] = kind
+            case _:
+                pass
+    return tuple(created.items())
+
+
+def watched_channels(details: Iterable[ToolDetails]) -> tuple[str, ...]:
+    """Return the channels that the agent watched last in the session."""
+    watched: dict[str, bool] = {}
+    for item in details:
+        match item.details:
+            case {"channel": str(channel), "watched": bool(on)} if item.name == "watch_channel":
+                watched[channel] = on
+            case _:
+                pass
+    return tuple(channel for channel, on in watched.items() if on)

@@ -20,7 +20,8 @@ from codeagent.core.events import (
     UnknownEvent,
 )
 from codeagent.core.jobs import Job, TriggerAdded, TriggerEvent, TriggerFired, TriggerStopped
-from codeagent.core.messages import Usage, text_of
+from codeagent.core.messages import Usage, UserMessage, text_of
+from codeagent.core.notes import words_of
 from codeagent.core.notices import (
     CompactionBegun,
     CompactionFailed,
@@ -124,6 +125,15 @@ def said_of(answer: ApprovalResolved, tool: str) -> str:
     if answer.answer == "deny":
         return f"you said no: {answer.reason}"
     return f"you answered: {answer.reason}" if tool == ASK_USER else ""
+
+
+def show_note(note: UserMessage, state: UiState) -> None:
+    """Show what the user's text brought with it, or else what the model was told; the end of a job
+    is already shown."""
+    if note.attached:
+        state.document.attach(note.attached)
+    elif words_of(note) not in state.jobs.end_notes and (told := told_of(text_of(note.content))):
+        state.document.remark(told, "told")
 
 
 def told_of(note: str) -> str:

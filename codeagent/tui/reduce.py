@@ -25,7 +25,6 @@ from codeagent.core.jobs import TriggerAdded, TriggerEvent, TriggerFired, Trigge
 from codeagent.core.json_types import MAIN
 from codeagent.core.memory import TodoChanged
 from codeagent.core.messages import AssistantMessage, UserMessage, text_of
-from codeagent.core.notes import words_of
 from codeagent.core.pulse_events import follow
 from codeagent.tui import outcomes
 from codeagent.tui.reduce_calls import CallReducer
@@ -266,10 +265,7 @@ class Reducer:
             case AssistantMessage() as message:
                 self._finish_answer(message, event.ts)
             case UserMessage(source="note") as message:
-                # The end of a job is already shown.
-                is_end = words_of(message) in self._state.jobs.end_notes
-                if not is_end and (told := outcomes.told_of(text_of(message.content))):
-                    self._state.document.remark(told, "told")
+                outcomes.show_note(message, self._state)
             case UserMessage() as message:
                 task = self._agent != MAIN and message.source == "prompt"
                 self._state.document.say(

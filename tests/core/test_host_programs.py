@@ -45,6 +45,7 @@ MODULES = {
     "HOOK": {"agent.hooks.command"},
     "STATUS_LINE": {"tui.parts.own_status"},
     "COMMAND": {"sandbox.host"},
+    "CLIPBOARD": {"extensions.attachments.pasting"},
     "EDITOR": {"tui.parts.external_editor"},
     "EDITOR_WINDOW": {"tui.parts.external_editor"},
     "BROWSER": {"extensions.mcp.browser"},

@@ -27,6 +27,8 @@ LLAMA: Facts = {
 OLLAMA_INFO = {"general.architecture": "gemma3", "gemma3.context_length": 131072}
 SAID: list[tuple[Facts, ModelFacts]] = [
     (LLAMA, ModelFacts(4096, tools=False)),
+    ({"/props": {"modalities": {"vision": True, "audio": False}}}, ModelFacts(images=True)),
+    ({"/props": {"modalities": {"vision": "x"}}}, ModelFacts()),
     (
         {
             "/props": {

@@ -19,7 +19,7 @@ from codeagent.core.events import KnownEvent, UnknownEvent
 from codeagent.core.messages import Message
 from codeagent.core.model import ModelInUse, ModelRequest
 from codeagent.core.policy import Rule
-from codeagent.core.runtime import OfferedText, PartT, Session, SessionSummary, TextKind
+from codeagent.core.runtime import Mentioned, OfferedText, PartT, Session, SessionSummary, TextKind
 from codeagent.core.sandbox import SandboxInfo
 from codeagent.core.toolbox import Toolbox
 from codeagent.tui.commands import table_with
@@ -50,6 +50,8 @@ class FakeAgent:
         self.model = ModelInUse("demo", context_window=200_000)
         self.budget: Budget | None = None
         self.rules: tuple[Rule, ...] = ()
+        self.mentions: Callable[[str], Mentioned] = lambda text: Mentioned()
+        """What the names behind an `@` stand for."""
         self._events: asyncio.Queue[KnownEvent | None] = asyncio.Queue()
 
     def do(self, act: Act) -> Refused | None:
@@ -84,6 +86,9 @@ class FakeAgent:
 
     async def texts(self, kind: TextKind) -> tuple[OfferedText, ...]:
         return () if self.servers is None else tuple(await self.servers.texts(kind))
+
+    async def mentioned(self, text: str) -> Mentioned:
+        return self.mentions(text)
 
     def observe(self, observer: Callable[[KnownEvent], None]) -> None:
         raise AssertionError("the screen reads events()")

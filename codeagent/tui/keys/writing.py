@@ -248,7 +248,7 @@ WRITING = (
     Action("composer.yank", "put back what was cut", "ctrl+y", on="PromptText"),
     Action("composer.copy", "copy what is selected", "ctrl+c,super+c", on="PromptText"),
     Action("composer.cut", "cut what is selected", "super+x", on="PromptText"),
-    Action("composer.paste", "paste what was copied here", "ctrl+v", on="PromptText"),
+    Action("composer.paste", "paste an image, or what was copied here", "ctrl+v", on="PromptText"),
     Action(
         "composer.undo",
         "undo",

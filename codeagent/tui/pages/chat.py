@@ -155,6 +155,7 @@ class ChatScreen(ChatKeys):
             self.launch_options = options
             self.view.use_workspace(client.launcher.workspace)
             self._use_table(await self.conversation.meet_extensions(client))
+            self.composer.mention_of = self.conversation.mention_of
             self.run_worker(self.conversation.run_beside(self), group="beside")
             self.conversation.greet(options, self.folders.workspace, key)
         except Exception as error:
@@ -279,6 +280,14 @@ class ChatScreen(ChatKeys):
         self.tell("")
         if self._conversation is not None:
             self._conversation.card.typed()
+
+    @on(TextArea.Changed)
+    def _attached(self) -> None:
+        """Show what the text would bring with it."""
+        text = self.composer.text
+        if ("@" in text or self._area.shows_attached) and self._conversation is not None:
+            work = self._conversation.show_attached(text, self._area)
+            self.run_worker(work, group="attached", exclusive=True)
 
     async def _edit(self, text: str) -> None:
         try:

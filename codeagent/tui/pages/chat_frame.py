@@ -74,7 +74,8 @@ class ChatFrame(Screen[None]):
         keys = keymap_of(self)
         yield self._header
         with self._foot:
-            yield ComposerArea(self.composer, self.state, mode_key=keys.shown("chat.mode"))
+            self._area = ComposerArea(self.composer, self.state, mode_key=keys.shown("chat.mode"))
+            yield self._area
             self._status_line = StatusLine(
                 self.state, clock=self.clock, to_background=keys.shown("chat.background")
             )

@@ -21,6 +21,7 @@ from codeagent.tui.pages.attention import AttentionWatch
 from codeagent.tui.pages.cards import ChatCard
 from codeagent.tui.pages.outbox import Outbox
 from codeagent.tui.parts.composer import Composer
+from codeagent.tui.parts.composer_area import ComposerArea
 from codeagent.tui.parts.find_bar import FindBar
 from codeagent.tui.parts.queued import QueueView
 from codeagent.tui.parts.status import greeting
@@ -34,6 +35,8 @@ if TYPE_CHECKING:  # it loads pydantic, which would delay the first keys
     from codeagent.core.runtime import OfferedText, TextKind
     from codeagent.tui.session_client import SessionClient
 
+_PAUSE = 0.1
+"""Seconds without a key after which it is shown what the text would bring with it."""
 _LEAVES = 0.05
 """Seconds that a prompt which waited for the start has to leave, once the start is complete."""
 
@@ -64,6 +67,8 @@ class ConversationParts:
         """What extensions run beside the conversation."""
         self._offers: tuple[Reference, ...] = ()
         """What extensions offer besides their commands."""
+        self._pastes: Reference = ""
+        """Of the extension that makes mentions of what is pasted."""
         self._offered: dict[Reference, tuple[Action, ...]] = {}
         self._prompts: tuple[Action, ...] = ()
         self._resources: tuple[str, ...] = ()
@@ -121,6 +126,7 @@ class ConversationParts:
         extensions = await client.extensions()
         self._table = table_with(extensions.on, extensions.off)
         self._beside = tuple(each.screen.beside for each in extensions.on if each.screen.beside)
+        self._pastes = next(filter(None, (each.screen.pastes for each in extensions.on)), "")
         self._offers = tuple(
             extension.screen.offers for extension in extensions.on if extension.screen.offers
         )
@@ -168,6 +174,25 @@ class ConversationParts:
         composer.set_files((*files, *self._resources))
         self._resources = tuple(text.name for text in await self._texts("resource"))
         composer.set_files((*files, *self._resources))
+
+    async def show_attached(self, text: str, area: ComposerArea) -> None:
+        """Show what would be sent with the text, once nothing was typed for a moment."""
+        client = self.outbox.client
+        if "@" not in text or client is None or not client.started:
+            area.attach(())
+            return
+        await asyncio.sleep(_PAUSE)
+        found = await client.agent.mentioned(text)
+        attached = () if found.note is None else found.note.attached
+        area.attach([(one.name, one.about) for one in attached], found.refusal)
+
+    async def mention_of(self, text: str | None) -> str:
+        """Return what an extension inserts in place of a pasted text, or for the image on the
+        clipboard; empty: nothing."""
+        if not self._pastes or (client := self.outbox.client) is None:
+            return ""
+        meant: str = await resolved(self._pastes)(client.launcher.workspace, text)
+        return meant
 
     async def _texts(self, kind: "TextKind") -> tuple["OfferedText", ...]:
         """Return what servers offer; nothing while the conversation is starting."""

@@ -1,9 +1,10 @@
 """The composer: where the user types, what its keys do, and how sent text is understood."""
 
 import asyncio
-from collections.abc import Callable, Sequence
+from collections.abc import Awaitable, Callable, Sequence
 from typing import Literal
 
+from rich.text import Text
 from textual import work
 from textual.actions import SkipAction
 from textual.events import Blur, Key
@@ -11,10 +12,12 @@ from textual.message import Message
 from textual.widgets.text_area import EditResult
 
 from codeagent.core.dataclass import dataclass
+from codeagent.core.lazy_regex import lazy_regex
 from codeagent.core.sanitize import on_one_line
 from codeagent.tui.actions import Action
 from codeagent.tui.bindings import bindings
 from codeagent.tui.fuzzy import PathIndex
+from codeagent.tui.parts.prompt_text import harmless
 from codeagent.tui.parts.suggestions import (
     ChoiceList,
     Completion,
@@ -36,7 +39,14 @@ from codeagent.tui.parts.typed_input import (
 )
 from codeagent.tui.parts.vim_prompt import VimPrompt
 from codeagent.tui.prompt_history import HistoryWalk, PromptHistory
+from codeagent.tui.rendering.palette import palette_of
 
+_PATH = lazy_regex(r"['\"]?(file://)?/[^\n]{1,4000}\n?\Z")
+"""What a terminal pastes for a file that is dropped on it."""
+_MENTION = lazy_regex(r"(?<![^\s(\[{'\"])@(?:\"([^\"\n]+)\"|([^\s\"]+?)(?=[:\s]|\Z))")
+"""A file that a prompt names, without its lines."""
+_RECENT = 200
+"""Earlier prompts in which recently used files are looked for."""
 _PAUSE = 0.03
 """Seconds without a key after which files are searched."""
 
@@ -79,6 +89,10 @@ class Composer(VimPrompt):
         self.keeps: Callable[[bool], bool] = lambda later: False
         """Asked before text is sent, `later` or now: whether it stays here, because the user is
         asked about it."""
+        self.mention_of: Callable[[str | None], Awaitable[str]] | None = None
+        """Returns the mention to insert in place of a pasted text, or for the image on the clipboard
+        (None); empty: it is not a path, or there is no image."""
+        self._marked: Sequence[str] = ()
         self._prompts = history
         self._walk: HistoryWalk | None = None
         self._paths: tuple[str, ...] = ()
@@ -96,6 +110,41 @@ class Composer(VimPrompt):
         """Empty the composer; undo restores the text."""
         self._walk = None
         return super().clear()
+
+    def _take_in(self, text: str) -> None:
+        """Insert foreign text; a path that was dropped becomes what it stands for."""
+        super()._take_in(text)
+        if self.mention_of is not None and _PATH.match(text):
+            self._look_at(self.mention_of(text), text)
+
+    def action_paste(self) -> None:
+        """Paste the image on the clipboard, or else what was copied in this app."""
+        if self.mention_of is None:
+            super().action_paste()
+        else:
+            self._look_at(self.mention_of(None), None)
+
+    @work(group="paste")
+    async def _look_at(self, asked: Awaitable[str], text: str | None) -> None:
+        meant = await asked
+        if text is None:
+            super()._take_in(f"{meant} " if meant else self.app.clipboard)
+        elif meant and (at := self.typed.rfind(shown := harmless(text).rstrip("\n"))) >= 0:
+            row, column = self.typed.count("\n", 0, at), at - self.typed.rfind("\n", 0, at) - 1
+            self.replace(f"{meant} ", (row, column), (row, column + len(shown)))
+
+    def mark_mentions(self, names: Sequence[str]) -> None:
+        """Show these names behind an `@` as what they are: more than text."""
+        self._marked = names
+        self.notify_style_update()
+        self.refresh()
+
+    def get_line(self, line_index: int) -> Text:
+        content = super().get_line(line_index)
+        if self._marked:
+            words = [f"@{quote}{name}{quote}" for name in self._marked for quote in ("", '"')]
+            content.highlight_words(words, palette_of(self).accent)
+        return content
 
     def _show(self, typed: str) -> None:
         """Show text from elsewhere without opening a list: Up and Enter act on the text."""
@@ -352,7 +401,16 @@ class Composer(VimPrompt):
 
     def _offer_paths(self, word: Unfinished, paths: Sequence[str]) -> None:
         self._searched = word
+        paths = self._recent_first(paths, all_files=not word.query)
         self.choices.offer(() if word.query in paths else file_choices(paths))
+
+    def _recent_first(self, paths: Sequence[str], *, all_files: bool) -> Sequence[str]:
+        """Put those first that earlier prompts name, the latest first; with `all_files`, others
+        that are named as well."""
+        known = (self._files or ()) if all_files else paths
+        earlier = "\n".join(reversed(self._prompts.entries[-_RECENT:]))
+        named = (quoted or bare for quoted, bare in _MENTION.findall(earlier))
+        return tuple(dict.fromkeys((*(name for name in named if name in known), *paths)))
 
     @property
     def _chooses_on_enter(self) -> bool:

@@ -211,7 +211,10 @@ class PromptText(TextArea, inherit_bindings=False):
     async def _on_paste(self, event: Paste) -> None:
         event.stop()
         event.prevent_default()
-        self._take_in(event.text)
+        if event.text:
+            self._take_in(event.text)
+        else:  # some terminals send nothing for a clipboard that holds no text
+            self.action_paste()
 
     def _take_in(self, text: str) -> None:
         """Insert foreign text at the cursor, as a chip if it is long."""

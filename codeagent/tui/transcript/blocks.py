@@ -8,6 +8,7 @@ from codeagent.tui.rendering.output_buffer import OutputBuffer
 
 if TYPE_CHECKING:  # the first frame does not show calls
     from codeagent.core.display import DisplayBlock
+    from codeagent.core.messages import Attached
 
 Detail = Literal["quiet", "normal", "full"]
 """How much of batches, tool cards and thinking is shown: one line each, the usual amount, or
@@ -97,6 +98,8 @@ class PromptBlock(Block):
     text: str = ""
     source: str = "prompt"
     """prompt, steer, interrupt, follow_up, or note (written by codeagent itself)."""
+    attached: "tuple[Attached, ...]" = ()
+    """What it brought with it."""
 
 
 @dataclass(eq=False)

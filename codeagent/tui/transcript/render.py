@@ -10,6 +10,7 @@ from rich.segment import Segment
 from rich.style import Style
 
 from codeagent.core.display import DiffBlock
+from codeagent.tui.rendering.attached import attached_row, thumbnail_lines
 from codeagent.tui.rendering.lines import Line, clipped, cut_end, flat, indented, line, paragraph
 from codeagent.tui.rendering.markdown import render_markdown
 from codeagent.tui.rendering.palette import Palette
@@ -250,6 +251,10 @@ def _prompt(block: PromptBlock, look: Look) -> Drawn:
         more = f"… {counted(len(text), 'character')} in all (click to expand)"
         found[PROMPT_ROWS:] = [line([(more, palette.muted)])]
         drawn.spots.append(Spot(PROMPT_ROWS + own_row, PROMPT_ROWS + own_row))
+    for one in block.attached:
+        found.append(attached_row(one.name, one.about, look.width, palette))
+        if one.thumbnail is not None and look.detail != "quiet":
+            found += thumbnail_lines(one.thumbnail, look.width, palette)
     if own_row:
         found[:1] = [
             line([], gutter=Segment(speaker, palette.talk.user)),

@@ -21,6 +21,7 @@ from codeagent.core.display import (
     UnknownBlock,
 )
 from codeagent.tui.rendering.ansi import ansi_line
+from codeagent.tui.rendering.attached import thumbnail_lines
 from codeagent.tui.rendering.diff import LEAST_FOLDED, DiffRow, counts, diff_rows, unified_lines
 from codeagent.tui.rendering.lines import (
     Line,
@@ -127,7 +128,7 @@ def text_of_block(block: DisplayBlock) -> tuple[StyledText, ...]:
         case FilesBlock(paths=paths):
             return tuple(map(StyledText, paths))
         case ImageBlock(path=path, media_type=media_type):
-            return (StyledText(f"image {path} ({media_type})"),)
+            return (StyledText(f"image {path}".rstrip() + f" ({media_type})"),)
         case QuestionBlock(question=question, options=options, fields=fields):
             return (
                 StyledText("\n".join((question, *options, *(field.label for field in fields)))),
@@ -235,6 +236,8 @@ def _below(card: CallCard, look: Look, *, own: bool) -> Drawn:
     for shown in card.shown:
         if isinstance(shown, DiffBlock) and card.state == "done":
             drawn.add(_diff(shown, look, BRIEF_DIFF_ROWS))
+        elif isinstance(shown, ImageBlock) and card.state == "done":
+            drawn.lines += _shown(shown, look)[1:]
     return drawn
 
 
@@ -273,7 +276,10 @@ def _shown(block: DisplayBlock, look: Look) -> list[Line]:
             said = (
                 (said.text.rstrip("\n"), palette.named(said.style)) for said in text_of_block(block)
             )
-            return [row for text, style in said for row in paragraph(text, width, style)]
+            rows = [row for text, style in said for row in paragraph(text, width, style)]
+            if isinstance(block, ImageBlock) and block.thumbnail is not None:
+                rows += thumbnail_lines(block.thumbnail, width, palette)
+            return rows
 
 
 def _diff(shown: DiffBlock, look: Look, most: int | None) -> Drawn:

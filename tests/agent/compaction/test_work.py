@@ -57,7 +57,8 @@ from codeagent.core.messages import (
 from codeagent.core.model import AnswerBegun, ModelEvent, ModelInUse, ModelRequest, ProviderUse
 from codeagent.core.notices import CompactionBegun, CompactionFailed, SummaryWritten, TextRead
 from codeagent.core.policy import Decision
-from codeagent.session.fold import ToolDetails, fold
+from codeagent.session.fold import fold
+from codeagent.session.transcript import ToolDetails
 from codeagent.tools.builtin.todo import TodoTool
 from tests.agent.compaction.reading import ReadingModel, Show, show, text_in
 from tests.agent.doubles import USE, MemoryOutputs, Scene, Turn, Using, do, of, scene

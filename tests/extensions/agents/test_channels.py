@@ -31,7 +31,8 @@ from codeagent.extensions.agents.messages import (
     WatchChannel,
 )
 from codeagent.extensions.agents.part import AgentsPart
-from codeagent.session.fold import created_channels, fold
+from codeagent.session.fold import fold
+from codeagent.session.transcript import created_channels
 from tests.agent.doubles import Turn, of, scene
 from tests.agent.job_doubles import Backstage, long
 from tests.extensions.triggers.trigger_doubles import call
@@ -270,7 +271,7 @@ async def test_an_agent_adds_a_channel_and_connects_another_agent_to_it() -> Non
         nobody,
     ]
     assert worker.got() == [("planner", "review", "look at src", None)]
-    assert created_channels(fold(planner.events)) == (("review", "queue"),)
+    assert created_channels(fold(planner.events).details) == (("review", "queue"),)
     await closed(planner, worker)
 
 

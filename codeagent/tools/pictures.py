@@ -1,0 +1,124 @@
+"""Images as a model gets them: decoded with care, scaled down, and with a small copy for the screen."""
+
+import base64
+import zlib
+from dataclasses import replace
+from io import BytesIO
+
+from PIL import Image, ImageOps, UnidentifiedImageError
+
+from codeagent.core.dataclass import dataclass
+from codeagent.core.display import DisplayBlock, ImageBlock, TextBlock, Thumbnail
+from codeagent.core.messages import ContentPart, ImagePart, TextPart, text_of
+from codeagent.core.tool import Failed, ToolResult
+
+LARGEST = 20 << 20
+"""Bytes of a file that is looked at."""
+_FORMATS = ("PNG", "JPEG", "GIF", "WEBP")
+"""Those that every provider takes; no other decoder sees foreign bytes."""
+_MOST_PIXELS = 40_000_000
+"""In memory, four bytes each."""
+# Pillow's own limit is higher, and it warns before it; a photo is measured as it is read.
+Image.MAX_IMAGE_PIXELS = None
+_EDGE = 1_568
+"""Pixels of the longer edge: providers scale down what is larger, some refuse it."""
+_LARGEST_SENT = 3_500_000
+"""Bytes; providers refuse more than 5 MB of Base64."""
+_SMALL = (48, 24)
+"""Pixels of the copy for the screen, two rows of them in a row of cells."""
+
+
+class NotAnImage(Failed):
+    """Says why the bytes cannot be used as an image, as a phrase."""
+
+
+@dataclass(frozen=True)
+class Picture:
+    part: ImagePart
+    size: tuple[int, int]
+    """Width and height of what was given, in pixels."""
+    thumbnail: Thumbnail
+
+    @property
+    def about(self) -> str:
+        size = len(self.part.data) * 3 // 4
+        return f"{self.size[0]}×{self.size[1]} · {size / 1000:,.1f} kB"
+
+
+def picture(data: bytes) -> Picture:
+    """Decode an image, and scale it down if it is larger than providers take; blocks for up to a
+    second. Raises NotAnImage."""
+    try:
+        image = Image.open(BytesIO(data), formats=_FORMATS)
+        size, kind = image.size, str(image.format).replace("MPO", "JPEG")
+        image.draft("RGB", (_EDGE, _EDGE))  # a photo is read at a half or less of its size
+        if image.width * image.height > _MOST_PIXELS:
+            raise NotAnImage(f"it has {size[0]}×{size[1]} pixels, which is too many")
+        small = ImageOps.exif_transpose(image)
+        small = small.convert("RGBA" if small.has_transparency_data else "RGB")
+        small.thumbnail((_EDGE, _EDGE))
+        fits = max(size) <= _EDGE and len(data) <= _LARGEST_SENT
+        part = _part(kind, data) if fits else _rewritten(small, kind)
+        return Picture(part, size, _thumbnail(small))
+    except UnidentifiedImageError:
+        raise NotAnImage("it is not a PNG, JPEG, GIF or WebP image") from None
+    except (OSError, ValueError, SyntaxError, MemoryError) as error:
+        raise NotAnImage(f"it is damaged ({type(error).__name__})") from None
+
+
+def with_pictures(result: ToolResult) -> ToolResult:
+    """Return the result of a call with its images as a model gets them; one that cannot be used is
+    left out, in words."""
+    named = iter([block for block in result.blocks if isinstance(block, ImageBlock)])
+    blocks: list[DisplayBlock] = [
+        each for each in result.blocks if not isinstance(each, ImageBlock)
+    ]
+    if not result.blocks and (said := text_of(result.content)):
+        blocks.append(TextBlock(text=said))
+    content: list[ContentPart] = []
+    for part in result.content:
+        if isinstance(part, TextPart):
+            content.append(part)
+            continue
+        block = next(named, ImageBlock(path="", media_type=part.media_type))
+        try:
+            found = picture(base64.b64decode(part.data))
+        except (NotAnImage, ValueError) as error:
+            content.append(TextPart(text=f"[an image is not shown: {error}]"))
+            continue
+        content.append(found.part)
+        blocks.append(replace(block, thumbnail=found.thumbnail))
+    return replace(result, content=tuple(content), blocks=tuple(blocks))
+
+
+def _part(kind: str, data: bytes) -> ImagePart:
+    return ImagePart(media_type=f"image/{kind.lower()}", data=base64.b64encode(data).decode())
+
+
+def _rewritten(image: Image.Image, kind: str) -> ImagePart:
+    """Write it again; a photo stays a JPEG, and what would be too large becomes one."""
+    if kind != "JPEG":
+        written = _written(image, "PNG")
+        if len(written) <= _LARGEST_SENT:
+            return _part("PNG", written)
+    return _part("JPEG", _written(_on_white(image), "JPEG"))
+
+
+def _written(image: Image.Image, kind: str) -> bytes:
+    out = BytesIO()
+    image.save(out, kind, quality=85)
+    return out.getvalue()
+
+
+def _thumbnail(image: Image.Image) -> Thumbnail:
+    image.thumbnail(_SMALL)
+    pixels = _on_white(image).tobytes()
+    return Thumbnail(width=image.width, pixels=base64.b64encode(zlib.compress(pixels)).decode())
+
+
+def _on_white(image: Image.Image) -> Image.Image:
+    if image.mode != "RGBA":
+        return image
+    ground = Image.new("RGB", image.size, "white")
+    ground.paste(image, mask=image.getchannel("A"))
+    return ground

@@ -1,0 +1,113 @@
+"""Images as models get them: within the limits of providers, whatever the file is."""
+
+import base64
+import os
+import struct
+import zlib
+from io import BytesIO
+
+import pytest
+from PIL import Image
+
+from codeagent.core.display import ImageBlock, TextBlock
+from codeagent.core.messages import ImagePart, TextPart
+from codeagent.core.tool import ToolResult
+from codeagent.tools.pictures import NotAnImage, picture, with_pictures
+from tests.extensions.attachments.drawn import drawn
+from tests.table import for_each
+
+
+def bomb(width: int, height: int) -> bytes:
+    """A PNG of a few bytes that says it has so many pixels."""
+
+    def chunk(kind: bytes, data: bytes) -> bytes:
+        whole = kind + data
+        return struct.pack(">I", len(data)) + whole + struct.pack(">I", zlib.crc32(whole))
+
+    head = struct.pack(">IIBBBBB", width, height, 8, 2, 0, 0, 0)
+    parts = chunk(b"IHDR", head), chunk(b"IDAT", zlib.compress(bytes(1000))), chunk(b"IEND", b"")
+    return b"\x89PNG\r\n\x1a\n" + b"".join(parts)
+
+
+def noisy(width: int, height: int) -> bytes:
+    out = BytesIO()
+    Image.frombytes("RGB", (width, height), os.urandom(3 * width * height)).save(out, "PNG")
+    return out.getvalue()
+
+
+@for_each("kind", ["PNG", "JPEG", "GIF", "WEBP"])
+def test_an_image_within_the_limits_is_sent_unchanged(kind: str) -> None:
+    data = drawn(kind=kind)
+    found = picture(data)
+    assert (found.part.media_type, base64.b64decode(found.part.data)) == (
+        f"image/{kind.lower()}",
+        data,
+    )
+    assert found.size == (64, 48)
+
+
+def test_a_photo_of_a_phone_with_a_second_image_in_it_is_a_jpeg() -> None:
+    out = BytesIO()
+    both = [Image.new("RGB", (8, 8), colour) for colour in ("red", "blue")]
+    both[0].save(out, "MPO", save_all=True, append_images=both[1:])
+    assert picture(out.getvalue()).part.media_type == "image/jpeg"
+
+
+@for_each(
+    ("data", "size", "media_type"),
+    [
+        (drawn((4000, 2000)), (1568, 784), "image/png"),
+        (drawn((2000, 3000), "JPEG"), (1045, 1568), "image/jpeg"),
+        (drawn((8000, 6000), "JPEG"), (1568, 1176), "image/jpeg"),
+        (drawn((1600, 10), "WEBP"), (1568, 10), "image/png"),
+        (noisy(1500, 1500), (1500, 1500), "image/jpeg"),
+    ],
+)
+def test_a_larger_image_is_scaled_down(data: bytes, size: tuple[int, int], media_type: str) -> None:
+    part = picture(data).part
+    sent = base64.b64decode(part.data)
+    assert Image.open(BytesIO(sent)).size == size
+    assert (part.media_type, len(sent) < 3_500_000) == (media_type, True)
+
+
+@for_each(
+    ("data", "why"),
+    [
+        (b"", "not a PNG"),
+        (b"%PDF-1.4", "not a PNG"),
+        (b"BM" + bytes(60), "not a PNG"),
+        (b"\x89PNG\r\n\x1a\n" + bytes(20), "not a PNG|damaged"),
+        (drawn()[:60], "damaged"),
+        (bomb(100, 100), "damaged"),
+        (bomb(12_000, 12_000), "which is too many"),
+        (bomb(60_000, 60_000), "damaged|too many"),
+        (drawn((9000, 9000), "GIF"), "too many"),
+    ],
+)
+def test_what_is_damaged_or_would_fill_the_memory_is_refused(data: bytes, why: str) -> None:
+    with pytest.raises(NotAnImage, match=why):
+        picture(data)
+
+
+def test_the_images_of_a_result_are_scaled_and_those_that_cannot_be_used_are_words() -> None:
+    given = [drawn((4000, 10)), b"no image", drawn()]
+    parts = [
+        ImagePart(media_type="image/png", data=base64.b64encode(data).decode()) for data in given
+    ]
+    named = ImageBlock(path="a.png", media_type="image/png")
+    result = with_pictures(ToolResult(content=(TextPart(text="three"), *parts), blocks=(named,)))
+    said, scaled, left_out, unchanged = result.content
+    assert said == TextPart(text="three") and scaled != parts[0] and unchanged == parts[2]
+    assert left_out == TextPart(
+        text="[an image is not shown: it is not a PNG, JPEG, GIF or WebP image]"
+    )
+    assert [(block.path, block.thumbnail is not None) for block in result.blocks] == [  # type: ignore[union-attr]  # all are images
+        ("a.png", True),
+        ("", True),
+    ]
+
+
+def test_the_text_of_a_result_without_blocks_stays_visible() -> None:
+    part = ImagePart(media_type="image/png", data=base64.b64encode(drawn()).decode())
+    result = with_pictures(ToolResult(content=(TextPart(text="a chart"), part)))
+    assert [type(block) for block in result.blocks] == [TextBlock, ImageBlock]
