@@ -136,9 +136,11 @@ def require_terminal(instead: str) -> None:
         raise ConfigError(f"{problem.partition('; ')[0]}; {instead}")
 
 
-def open_screen(workspace: Path, app: "App", **options: Any) -> int:
-    """Show the screen until the user leaves; `options` are fields of
-    `tui.launcher.LaunchOptions`."""
+def open_screen(
+    workspace: Path, app: "App", *, prompt: str = "", sends: bool = False, **options: Any
+) -> int:
+    """Show the screen until the user leaves, with a prompt in the composer that it `sends` or not;
+    `options` are other fields of `tui.launcher.LaunchOptions`."""
     gc.disable()  # until `_client` has imported the last module, as modules are never garbage
     sys.setswitchinterval(
         0.001
@@ -148,7 +150,7 @@ def open_screen(workspace: Path, app: "App", **options: Any) -> int:
 
     from codeagent.config.local_environment import config_dir, state_dir
     from codeagent.tui.app import run_app
-    from codeagent.tui.launcher import AppFolders, LaunchOptions
+    from codeagent.tui.launcher import AppFolders, FirstPrompt, LaunchOptions
 
     async def open_client(state: "UiState", options: LaunchOptions) -> "SessionClient":
         if options.resume is not None and (
@@ -158,7 +160,7 @@ def open_screen(workspace: Path, app: "App", **options: Any) -> int:
         return await asyncio.to_thread(_client, workspace, app, state, named=options.named)
 
     folders = AppFolders(state=state_dir(), config=config_dir(), workspace=workspace)
-    return run_app(open_client, LaunchOptions(**options), folders, every_extension)
+    return run_app(open_client, LaunchOptions(prompt=FirstPrompt(prompt, sends), **options), folders, every_extension)
 
 
 def _recorded_end(workspace: Path, session: str) -> "Document | None":

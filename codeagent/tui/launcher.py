@@ -38,6 +38,15 @@ class Consent:
 
 
 @dataclass(frozen=True)
+class FirstPrompt:
+    """What is in the composer at the start."""
+
+    text: str = ""
+    sent: bool = False
+    """It is sent at once."""
+
+
+@dataclass(frozen=True)
 class LaunchOptions:
     """What the command line asked for; None leaves a value to the settings."""
 
@@ -60,10 +69,7 @@ class LaunchOptions:
     """Whether commands may read a git directory outside the workspace."""
     image: Consent = Consent()
     """Whether commands run in the image that the repository describes."""
-    prompt: str = ""
-    """The text in the composer at the start."""
-    sends: bool = False
-    """That text is sent at once."""
+    prompt: FirstPrompt = FirstPrompt()
     inline: bool = False
     """Draw below the shell's lines, and print finished turns there."""
     step: bool = False

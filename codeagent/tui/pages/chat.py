@@ -14,7 +14,7 @@ from codeagent.core.errors import CodeagentError
 from codeagent.tui.commands import ActionTable
 from codeagent.tui.drafts import Draft
 from codeagent.tui.keymap import keymap_of
-from codeagent.tui.launcher import AppFolders, LaunchOptions
+from codeagent.tui.launcher import AppFolders, FirstPrompt, LaunchOptions
 from codeagent.tui.pages.chat_frame import RunCommand
 from codeagent.tui.pages.chat_keys import ChatKeys
 from codeagent.tui.parts.composer import Composer
@@ -102,9 +102,9 @@ class ChatScreen(ChatKeys):
         ):
             model.watch(self._sync_composer)
         self.state.queue.leave(self._draft.load())
-        self.composer.insert_back(self.launch_options.prompt)
-        if self.launch_options.sends:
-            self.launch_options = replace(self.launch_options, prompt="", sends=False)
+        self.composer.insert_back(self.launch_options.prompt.text)
+        if self.launch_options.prompt.sent:
+            self.launch_options = replace(self.launch_options, prompt=FirstPrompt())
             self.composer.send(later=False)
         self.composer.focus()
         for trouble in filter(None, (self._draft.trouble, self._history.trouble)):
@@ -283,11 +283,8 @@ class ChatScreen(ChatKeys):
 
     @on(TextArea.Changed)
     def _attached(self) -> None:
-        """Show what the text would bring with it."""
-        text = self.composer.text
-        if ("@" in text or self._area.shows_attached) and self._conversation is not None:
-            work = self._conversation.show_attached(text, self._area)
-            self.run_worker(work, group="attached", exclusive=True)
+        if self._conversation is not None:
+            self._conversation.show_attached(self.composer.text, self._area)
 
     async def _edit(self, text: str) -> None:
         try:

@@ -175,8 +175,12 @@ class ConversationParts:
         self._resources = tuple(text.name for text in await self._texts("resource"))
         composer.set_files((*files, *self._resources))
 
-    async def show_attached(self, text: str, area: ComposerArea) -> None:
+    def show_attached(self, text: str, area: ComposerArea) -> None:
         """Show what would be sent with the text, once nothing was typed for a moment."""
+        if "@" in text or area.shows_attached:
+            self.view.run_worker(self._attach(text, area), group="attached", exclusive=True)
+
+    async def _attach(self, text: str, area: ComposerArea) -> None:
         client = self.outbox.client
         if "@" not in text or client is None or not client.started:
             area.attach(())

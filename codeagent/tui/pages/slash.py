@@ -17,6 +17,7 @@ from codeagent.tui.commands import NOT_RUN, OFFERED, help_markdown, mistyped, wr
 from codeagent.tui.facts import Facts
 from codeagent.tui.info_pages import About
 from codeagent.tui.keymap import keymap_of
+from codeagent.tui.launcher import FirstPrompt
 from codeagent.tui.pages.changes import ChangesScreen
 from codeagent.tui.pages.chat import ChatScreen
 from codeagent.tui.pages.facts import FactsPage
@@ -112,7 +113,7 @@ async def resume(chat: ChatScreen, argument: str) -> None:
 
 async def change_to(chat: ChatScreen, session: str | None) -> None:
     """Change to another conversation, with the options of this one."""
-    await chat.change_to(replace(chat.launch_options, proceed=True, resume=session, prompt=""))
+    await chat.change_to(replace(chat.launch_options, proceed=True, resume=session, prompt=FirstPrompt()))
 
 
 async def leave(chat: ChatScreen, argument: str) -> None:
