@@ -5,7 +5,7 @@ import json
 from collections import defaultdict
 from collections.abc import Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from codeagent.commands.arguments import say
 from codeagent.commands.chat import open_screen, require_terminal
@@ -47,14 +47,14 @@ def open_patches(
             asyncio.run(mirror.update(repository))
         if number:
             input("press Enter to open them, Ctrl+C to stop ")
-        options = {
+        options: dict[str, Any] = {
             "model": f"script:{_script(results, own)}",
             "mode": "ask",
             "named": True,
             "flags": {"sandbox": sandbox, "toolset": ["patches"]},
-            "prompt": _PROMPT.format(results=results.path),
         }
-        open_screen(Path(repository), app, **options)
+        prompt = _PROMPT.format(results=results.path)
+        open_screen(Path(repository), app, prompt=prompt, **options)
     return 0
 
 
