@@ -160,7 +160,12 @@ def open_screen(
         return await asyncio.to_thread(_client, workspace, app, state, named=options.named)
 
     folders = AppFolders(state=state_dir(), config=config_dir(), workspace=workspace)
-    return run_app(open_client, LaunchOptions(prompt=FirstPrompt(prompt, sends), **options), folders, every_extension)
+    return run_app(
+        open_client,
+        LaunchOptions(prompt=FirstPrompt(prompt, sends), **options),
+        folders,
+        every_extension,
+    )
 
 
 def _recorded_end(workspace: Path, session: str) -> "Document | None":

@@ -113,7 +113,9 @@ async def resume(chat: ChatScreen, argument: str) -> None:
 
 async def change_to(chat: ChatScreen, session: str | None) -> None:
     """Change to another conversation, with the options of this one."""
-    await chat.change_to(replace(chat.launch_options, proceed=True, resume=session, prompt=FirstPrompt()))
+    await chat.change_to(
+        replace(chat.launch_options, proceed=True, resume=session, prompt=FirstPrompt())
+    )
 
 
 async def leave(chat: ChatScreen, argument: str) -> None:
