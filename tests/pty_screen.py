@@ -156,19 +156,20 @@ class PtyScreen:
         return "\n".join(self.screen())
 
     def picture(self, title: str) -> str:
-        """Return the screen as SVG, with its colours."""
+        """Return the screen as SVG, with its colours, down to its last row that is not blank."""
         from rich.console import Console  # only for pictures
         from rich.text import Text
 
         console = Console(record=True, width=self._emulated.columns, file=io.StringIO())
         with self._lock:
-            for number in range(self._emulated.lines):
+            written = [number for number, row in enumerate(self._emulated.rows) if row.strip()]
+            for number in range(written[-1] + 1 if written else 0):
                 cells = [self._emulated.buffer[number][at] for at in range(self._emulated.columns)]
                 row = Text()
                 for style, run in itertools.groupby(cells, _style):
                     row.append("".join(cell.data for cell in run), style)
                 console.print(row)
-        return console.export_svg(title=title)
+        return console.export_svg(title=title, unique_id=title.replace(" ", "-"))
 
     def send(self, *keys: str) -> None:
         """Type: names of `KEYS`, anything else letter by letter as one write each."""
@@ -325,8 +326,11 @@ def _style(cell: Any) -> Any:
     from rich.style import Style  # only for pictures
 
     def color(name: str) -> str | None:
-        hexadecimal = re.fullmatch("[0-9a-f]{6}", name)
-        return None if name == "default" else f"#{name}" if hexadecimal else "yellow"
+        if name == "default":
+            return None
+        if re.fullmatch("[0-9a-f]{6}", name):
+            return f"#{name}"
+        return name.replace("brown", "yellow").replace("bright", "bright_")
 
     return Style(
         color=color(cell.fg),
