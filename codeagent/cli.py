@@ -27,7 +27,7 @@ COMMANDS = {
     "extensions": "which features there are beyond the conversation, which are on, what each brings",
     "config": "the settings in force, where they are written, and the allowed keys",
     "doctor": "what works here and what is missing",
-    "completion": "what makes bash, zsh or fish complete commands, options and values",
+    "completion": "the code with which bash, zsh or fish completes commands, options and values",
 }
 """The kernel's commands → what each does. It is the module of that name in `codeagent.commands`,
 imported when needed; those of extensions are in their manifests.
@@ -63,15 +63,15 @@ class CommandModule(Protocol):
 
 
 class _Actions(argparse._SubParsersAction):  # type: ignore[type-arg]  # the class has none at run time
-    """The actions of a command: the help of each begins with what the list says of it."""
+    """The actions of a command; the help of each begins with its line in the list."""
 
     def add_parser(self, name: str, **options: Any) -> Any:
-        about = options.get("help")  # one that only a program calls has none
+        about = options.get("help")  # an action that only programs call has none
         return super().add_parser(name, description=about and _sentence(about), **options)
 
 
 class _Help(argparse.HelpFormatter):
-    """Lists the actions of a command as it does options, without a line for all of them."""
+    """Lists the actions of a command like options, without a line that repeats their names."""
 
     def _format_action(self, action: argparse.Action) -> str:
         if not isinstance(action, _Actions):
@@ -83,7 +83,7 @@ class _Parser(argparse.ArgumentParser):
     """Reports a usage error in one line, and shows its help in colours on a terminal."""
 
     def __init__(self, **options: Any) -> None:
-        own = {"color": False} if sys.version_info >= (3, 14) else {}  # Python's are not ours
+        own = {"color": False} if sys.version_info >= (3, 14) else {}  # Python's own colours differ from ours
         super().__init__(**{"allow_abbrev": False, "formatter_class": _Help, **own, **options})
         self.register("action", "parsers", _Actions)
 
@@ -106,8 +106,8 @@ class _Parser(argparse.ArgumentParser):
 
 
 class _ScreenParser(_Parser):
-    """Lists the commands in its help, in front of the options. The options of extensions are added
-    only when one may be given, as that reads the manifests."""
+    """Lists the commands in its help, in front of the options. Options of extensions are added only
+    if one may have been given, because that reads the manifests."""
 
     _extended = False
 
@@ -121,7 +121,7 @@ class _ScreenParser(_Parser):
         add_options(self, every_extension())
 
     def format_help(self) -> str:
-        """Argparse puts what it calls actions, which are the commands here, behind the options."""
+        """Return the help with the commands in front of the options; argparse puts them behind."""
         self.add_options_of_extensions()
         whole = super().format_help()
         formatter = self._get_formatter()
@@ -219,7 +219,7 @@ def _dispatch(arguments: list[str]) -> int:
 
 
 def _without_color(arguments: list[str]) -> list[str]:
-    """Follow `--color`, wherever it is, and return the other arguments. Raises ConfigError."""
+    """Apply `--color`, wherever it is, and return the other arguments. Raises ConfigError."""
     end = arguments.index("--") if "--" in arguments else len(arguments)
     for at, word in enumerate(arguments[:end]):
         name, equals, value = word.partition("=")
@@ -310,7 +310,7 @@ def build_screen_parser() -> _ScreenParser:
     parser.add_argument(
         _COLOR,
         choices=_WISHES,
-        help="colours and tables as on a terminal (default: auto); also behind any command",
+        help="when to print colours and tables (default: auto, on a terminal); works with any command",
     )
     load(_SCREEN).add_arguments(parser)
     return parser
@@ -355,7 +355,7 @@ def _run(command: CommandModule, args: argparse.Namespace, name: str = "") -> in
 
 
 def _complain(error: object, code: int, name: str = "") -> int:
-    """Print an error; on a terminal also where to look, unless it says what to run."""
+    """Print an error and, on a terminal, where to look, unless the error says what to run."""
     from codeagent.console.colour import for_eyes, print_line
 
     print_line(f"codeagent: {error}", sys.stderr)

@@ -87,7 +87,7 @@ class Streams:
     err_is_terminal: bool = False
     """Whether a line there can be drawn again."""
     out_is_drawn: bool = False
-    """Whether answers there are drawn as Markdown: for a user, and never for a program."""
+    """Whether answers are drawn there as Markdown: for a user, and never for a program."""
 
     @classmethod
     def standard(cls) -> "Streams":
@@ -142,7 +142,7 @@ class Headless:
         self._writer.put(channel, text)
 
     def _view_on(self, streams: Streams) -> "RunView | None":
-        """Return what draws the run, if it is printed as text, or said, on a terminal."""
+        """Return what draws the run, if answers or messages are printed on a terminal."""
         live = streams.err_is_terminal and self._output != "jsonl"
         answers = streams.out_is_drawn and self._output == "text"
         if not live and not answers:
@@ -366,7 +366,8 @@ class _Writer:
         self._add(channel, visible(text) if channel == "err" or self._out_is_terminal else text)
 
     def draw(self, text: str, channel: Channel) -> None:
-        """Queue what acts on the terminal: moves of the cursor, and styles around visible text."""
+        """Queue text that may act on the terminal: moves of the cursor, and styles around visible
+        text."""
         self._add(channel, text)
 
     def _add(self, channel: Channel, text: str) -> None:

@@ -26,6 +26,7 @@ from codeagent.extensions.web.settings import WebSettings
 from codeagent.headless import BROKEN_PIPE, EXIT_CODES
 from codeagent.tools.shell.rules import decides
 from codeagent.tui.keymap import Keymap, load_keymap
+from docs.pictures.__main__ import PICTURES
 from tests.table import for_each
 
 ROOT = Path(__file__).parent.parent
@@ -81,6 +82,24 @@ def test_links_inside_the_documentation_lead_somewhere(page: Path) -> None:
     targets = re.findall(r"\]\(([^)#\s]+)[^)]*\)", page.read_text())
     inside = [target for target in targets if "://" not in target]
     assert [target for target in inside if not (page.parent / target).exists()] == []
+
+
+def test_every_page_is_in_the_list_of_pages() -> None:
+    listed = set(re.findall(r"\]\(([^)]+\.md)\)", (DOCS / "README.md").read_text()))
+    folders = ("tutorials", "how-to", "reference", "explanation")
+    pages = {str(page.relative_to(DOCS)) for name in folders for page in (DOCS / name).glob("*.md")}
+    assert pages - listed == set()
+
+
+def test_every_decision_has_a_number_of_its_own() -> None:
+    numbers = sorted(int(page.name[:4]) for page in (DOCS / "adr").glob("*.md"))
+    assert numbers == list(range(1, len(numbers) + 1))
+
+
+def test_every_picture_is_drawn_by_the_command_and_shown_in_a_page() -> None:
+    shown = {picture for page in PAGES for picture in re.findall(r"images/(.*)\.svg", page.read_text())}
+    drawn = {picture.stem for picture in (DOCS / "images").glob("*.svg")}
+    assert (drawn, shown) == (set(PICTURES), set(PICTURES))
 
 
 @for_each("page", PAGES)

@@ -79,7 +79,7 @@ class Conversation:
     allow: AllowList = AllowList()
     """The model is told only of these of the tools above."""
     lent: tuple[ToolDefinition, ...] = ()
-    """Of tools that only this run has; they follow those above."""
+    """The definitions of tools that only this run has; they follow those above."""
     begin_work: "Callable[[Conversation, RunContext], Work] | None" = None
     """Makes what a run works with, if it is not turns of the model."""
     server: str = ""

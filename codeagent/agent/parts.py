@@ -277,7 +277,7 @@ class ConversationPart:
 
 
 class LatePart(ConversationPart):
-    """A part that is made when it is first asked for, as by a page."""
+    """A part that is made only when something, such as a page, asks for it."""
 
 
 class Parts:
@@ -301,8 +301,8 @@ class Parts:
         return iter(self._parts)
 
     def part(self, kind: type[PartT]) -> PartT | None:
-        """Return the part of that kind, which is made if it is a LatePart; None if there is
-        none."""
+        """Return the part of that kind, made first if it is a LatePart; None if the conversation
+        lacks it."""
         found = next((part for part in self._parts if isinstance(part, kind)), None)
         if found is None and issubclass(kind, LatePart) and self._host is not None:
             found = kind()
@@ -329,7 +329,7 @@ class Parts:
         return found
 
     async def _read_mentions(self, prompt: SubmittedPrompt) -> TextAnswer:
-        """Send what is mentioned in a prompt with it, and say what stays text."""
+        """Attach what a prompt mentions, and report the names that stay text."""
         found = await self.mentioned(prompt.text)
         if found.refusal:
             return Deny(found.refusal, by_hook=False)
@@ -373,7 +373,7 @@ class Parts:
         return begun
 
     def for_step(self, names: Iterable[str]) -> tuple[Tool[Any], ...]:
-        """Make those of these tools that only a step of a recipe has."""
+        """Make the tools with these names that only steps of recipes can have."""
         made = (resolved(self._for_steps[name]) for name in names if name in self._for_steps)
         return tuple(make(self._host) for make in made)
 

@@ -318,8 +318,8 @@ def _switches(extensions: Iterable[Extension], toolsets: Toolsets) -> tuple[Tool
 
 
 def _tools_of_sets(extensions: Iterable[Extension]) -> Iterator[str]:
-    """Yield the names of the tools of all sets, those that only some agents, or steps of recipes,
-    have included."""
+    """Yield the names of the tools of all sets, including those that only some agents or steps of
+    recipes have."""
     for each in extensions:
         yield from each.in_conversations.for_steps
         for one in each.sets:

@@ -25,7 +25,7 @@ if TYPE_CHECKING:
 MODES = ("ask", "accept-edits", "plan", "auto")
 NETWORKS = ("none", "allow-list", "ask", "open")
 _ABOUT = 60
-"""Characters of what a shell shows beside a value."""
+"""The most characters that a shell shows beside a value."""
 _PLAIN = ("model", "api_base", "fallback_model", "thinking", "wire", "mode", "strategy", "theme")
 
 
@@ -39,8 +39,9 @@ def add_list(parser: argparse.ArgumentParser, name: str, metavar: str, about: st
 
 
 def completed_by(action: argparse.Action, values: str) -> None:
-    """Let a shell complete an argument: `values` is a function of `codeagent.commands.completion`,
-    or a reference to another one from the arguments and the App to values with what they are."""
+    """Let a shell complete an argument. `values` names a function of
+    `codeagent.commands.completion`, or is a reference to another one; it takes the arguments and
+    the App, and returns the values with a description of each."""
     reference = values if ":" in values else f"codeagent.commands.completion:{values}"
 
     def completer(parsed_args: argparse.Namespace, **_: object) -> dict[str, str]:

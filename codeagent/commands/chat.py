@@ -49,7 +49,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         const="last",
         help="continue the last session here",
     )
-    add("--prompt", metavar="TEXT", default="", help="send this at the start")
+    add("--prompt", metavar="TEXT", default="", help="send this prompt at the start")
     add_flag(parser, "--step", "pause before every batch of calls; /step ends that")
     add_flag(
         parser,
@@ -90,7 +90,7 @@ class _Given(NamedTuple):
 
 
 def _in_order(given: "Sequence[_Given]") -> "list[_Given]":
-    """Return the options in the order of their extensions, whatever theirs was."""
+    """Return the options in the order of their extensions, however they were given."""
     names = [each.name for each in every_extension()] if given else []
     return sorted(given, key=lambda one: names.index(one.extension))
 
@@ -139,8 +139,8 @@ def require_terminal(instead: str) -> None:
 def open_screen(
     workspace: Path, app: "App", *, prompt: str = "", sends: bool = False, **options: Any
 ) -> int:
-    """Show the screen until the user leaves, with a prompt in the composer that it `sends` or not;
-    `options` are other fields of `tui.launcher.LaunchOptions`."""
+    """Show the screen until the user leaves, with `prompt` in the composer, sent at once if
+    `sends`; `options` are other fields of `tui.launcher.LaunchOptions`."""
     gc.disable()  # until `_client` has imported the last module, as modules are never garbage
     sys.setswitchinterval(
         0.001

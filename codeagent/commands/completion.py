@@ -1,4 +1,5 @@
-"""`codeagent completion`: what makes a shell complete commands, options and values."""
+"""`codeagent completion`: prints the code with which a shell completes commands, options and
+values."""
 
 import argparse
 import os
@@ -31,10 +32,10 @@ def main(args: argparse.Namespace, app: "App") -> int:
 def complete(
     build: Callable[[str], argparse.ArgumentParser], names: Mapping[str, str], app: "App"
 ) -> None:
-    """Answer the shell, which asks by the variables of argcomplete, and end the process.
+    """Answer the shell, which asks through argcomplete's variables, and end the process.
 
-    `names`: the commands, with what each does; `build` makes the parser of one, and the screen's for
-    an empty name.
+    `names` maps each command to what it does; `build` makes the parser of a command, or the
+    screen's for an empty name.
     """
     from argcomplete.finders import CompletionFinder
 
@@ -51,7 +52,7 @@ def complete(
 
 
 def _fits(completion: str, prefix: str) -> bool:
-    """Whether a value continues what was typed, and neither acts on a terminal nor is a command."""
+    """Whether a value continues what was typed, and can be printed without acting on a terminal."""
     plain = visible(completion) == completion and "\n" not in completion
     return plain and completion.startswith(prefix)
 
@@ -72,7 +73,7 @@ def sessions(args: argparse.Namespace, app: "App") -> dict[str, str]:
 
 
 def models(args: argparse.Namespace, app: "App") -> dict[str, str]:
-    """Return the model that is set, and those worth offering; nobody is asked for others."""
+    """Return the model that is set and those worth offering, without asking any server."""
     from codeagent.commands.arguments import settings_of
     from codeagent.llm.providers import OFFERED
 

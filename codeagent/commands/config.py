@@ -21,13 +21,13 @@ if TYPE_CHECKING:
 
 _COLUMNS = (Column("SETTING", "cyan"), Column("VALUE"), Column("FROM"))
 _LABEL = 10
-"""Characters of a label, for programs."""
+"""The width of a label, in what programs read."""
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     actions = parser.add_subparsers(dest="action", metavar="ACTION", required=True)
     showing = actions.add_parser(
-        "show", help="the settings in force here, with the origin of each; JSON for programs"
+        "show", help="the settings in force here and the origin of each; JSON in a pipe"
     )
     add_flag(showing, "--json", "as one JSON object, on a terminal too")
     paths = actions.add_parser(

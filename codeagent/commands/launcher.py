@@ -175,7 +175,7 @@ class LocalLauncher:
         return await self._models.offered(settings)
 
     def offers(self, settings: Settings, prompt: int | ModelRequest) -> AsyncIterator[ModelOffer]:
-        from codeagent.commands.model_listing import listed  # not before somebody chooses
+        from codeagent.commands.model_listing import listed  # not before the user chooses a model
 
         return listed(self._models, self._keys, self.model_marks, settings, prompt)
 

@@ -1,4 +1,4 @@
-"""Asks servers and providers for their models, what they can do and what they cost, for `/model` and
+"""Asks servers and providers for their models, with abilities and prices, for `/model` and
 `/effort`."""
 
 import asyncio
@@ -27,18 +27,18 @@ from codeagent.tui.launcher import ModelOffer, ModelRow
 
 _GONE = "not listed"
 _Place = tuple[object, str]
-"""What is the same however a model and its server are written."""
+"""The identity of a model, however its name and its server are written."""
 _Rows = dict[_Place, ModelRow]
 
 
 @dataclass(frozen=True)
 class _Source:
-    """Somebody who is asked for models."""
+    """A server or provider that is asked for its models."""
 
     who: str
     ask: Coroutine[Any, Any, Sequence[ModelRow]]
     provider: str = ""
-    """The one whose well-known models its answer replaces."""
+    """The provider whose well-known models its answer replaces."""
 
 
 async def listed(
@@ -97,8 +97,8 @@ def _place(row: ModelRow) -> _Place:
 
 
 def _join(rows: _Rows, answer: Iterable[ModelRow], provider: str = "") -> None:
-    """Add an answer, and what it says of models that are there; of a provider's well-known models,
-    those that it does not list go."""
+    """Add an answer, also to what is known of models already there; well-known models that their
+    provider does not list are removed."""
     found = {_place(row): row for row in reversed([*answer])}
     for place, row in [*rows.items()]:
         gone = provider and row.about == "hosted" and row.name.startswith(f"{provider}/")
@@ -117,7 +117,7 @@ def _servers(servers: Iterable[LocalServer]) -> Iterator[_Source]:
 
 
 def _providers(keys: KeyStore, rows: Iterable[ModelRow]) -> Iterator[_Source]:
-    """Yield the providers whose key is set, or kept: then their well-known models are ready."""
+    """Yield the providers whose key is set or kept; their well-known models are then ready."""
     ready = {row.name.partition("/")[0] for row in rows if row.ready and row.api_base is None}
     for provider, row in providers().items():
         if lists_models(provider) and (row.found_key(os.environ) or provider in ready):
@@ -161,16 +161,16 @@ async def _with_facts(
 
 
 def _order(row: ModelRow) -> tuple[object, ...]:
-    """Return the place of a row: the one in use, those of servers, hosted ones by provider, those
-    that need a key, the demo."""
+    """Return the sort key of a row: the model in use, then those of servers, hosted ones by
+    provider, those that need a key, and the demo."""
     hosted = row.about.startswith("hosted")
     provider = row.name.partition("/")[0] if hosted else ""
     return not row.about.startswith("in use"), is_scripted(row.name), not row.ready, provider
 
 
 def _priced(rows: Iterable[ModelRow], settings: Settings, prompt: int) -> tuple[ModelRow, ...]:
-    """Return the rows in their order, with what the table and the user's own prices say; blocks on
-    a file."""
+    """Return the sorted rows, completed from the table and the user's own prices; blocks on a
+    file."""
     priced: list[ModelRow] = []
     for row in sorted(rows, key=_order):
         facts, cost = row.facts or ModelFacts(), None
@@ -186,7 +186,7 @@ def _priced(rows: Iterable[ModelRow], settings: Settings, prompt: int) -> tuple[
 
 
 def efforts_of(settings: Settings) -> tuple[tuple[Effort, str], ...]:
-    """Return the levels of thinking that the model can be asked for, each with how it is asked;
+    """Return the levels of thinking that the model can be asked for, and how it is asked for each;
     blocks on a file."""
     name = settings.model or ""
     if (known := facts_of(name)) is not None and known.thinking is False:

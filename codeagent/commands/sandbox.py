@@ -42,7 +42,7 @@ if TYPE_CHECKING:
     from codeagent.sandbox.spec import SandboxSpec
 
 _LABEL = 12
-"""Characters of a label in the status."""
+"""The width of a label in the status."""
 _ACTIONS = ("status", "build", "test", "shell", "prune", "cache", "git")
 """Those of the kernel; extensions have others."""
 

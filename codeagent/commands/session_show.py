@@ -50,7 +50,8 @@ def show(store: SessionStore, session_id: str, *, as_json: bool) -> int:
 
 
 def _print_message(event: MessageAdded, line: str) -> None:
-    """Print what was said on a terminal: an answer as Markdown, anything else under its speaker."""
+    """Print a conversation on a terminal: answers as Markdown, everything else under its
+    speaker."""
     from codeagent.console.markdown import print_markdown  # with rich
 
     who, mark, said = line.partition("> ")
@@ -107,7 +108,7 @@ def _line(event: KnownEvent | UnknownEvent) -> str:
 
 
 def _spoken(speaker: str, text: str) -> str:
-    """Return what somebody said; only its first line begins where a speaker is named."""
+    """Return a message behind its speaker; all lines but the first are indented."""
     return "\n    ".join(f"{speaker}> {visible(text)}".split("\n"))
 
 

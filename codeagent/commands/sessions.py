@@ -47,7 +47,7 @@ _WHEN = Column("LAST WRITTEN", "dim")
 _FOLDER = Column("FOLDER", cut=True)
 _PROMPT = Column("TITLE OR PROMPT", cut=True)
 _ACTIONS = ("list", "show", "check", "export", "search", "rename", "fork", "prune")
-"""Those of the kernel; extensions have others."""
+"""The kernel's actions; extensions add others."""
 _PATIENCE = 20.0
 """Seconds after which a search ends."""
 
@@ -233,7 +233,7 @@ def _list(store: SessionStore, workspace: Path | None, *, as_json: bool) -> int:
         columns = (_SESSION, _WHEN, *folder, Column(style="yellow"), _PROMPT)
         print_table(columns, rows, _plain_list(listed, folders=workspace is None))
     if not listed and workspace:
-        hint = "; codeagent makes one, and so does codeagent run PROMPT"
+        hint = "; codeagent starts one, and so does codeagent run PROMPT"
         say(f"no session of {visible(str(workspace))}{hint if for_eyes(sys.stderr) else ''}")
     if others := len(summaries) - len(listed):
         say(f"{_sessions(others)} of other folders: codeagent sessions list --all")
@@ -290,7 +290,7 @@ def _search(
         )
         say(f"there may be more: these are the newest {len(found.hits)}; {cut}")
     if not found.hits:
-        hint = "; try fewer words: what is found contains all of them"
+        hint = "; try fewer words: a match contains all of them"
         say(
             f"nothing found in {_sessions(found.sessions)} of {visible(str(workspace))}"
             f"{hint if for_eyes(sys.stderr) else ''}"

@@ -18,7 +18,7 @@ if TYPE_CHECKING:
     from codeagent.commands.ports import App
 
 _LABEL = 10
-"""Characters of a label, for programs."""
+"""The width of a label, in what programs read."""
 _TOOLS = (
     Column("TOOL", "cyan"),
     *(Column(heading, right=True) for heading in ("CALLS", "FAILED", "TIME")),

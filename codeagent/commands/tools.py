@@ -59,7 +59,7 @@ _UNTRUSTED = (
     "codeagent tools trust"
 )
 _ON_SCREEN = {"auto": "allow", "prompt": "ask", "deny": "deny"}
-"""What users read for each approval of a tool; programs read the names in files."""
+"""What users read for each approval; programs read the names that files use."""
 _COLUMNS = (
     Column("TOOL", "cyan"),
     Column("APPROVAL"),

@@ -14,14 +14,14 @@ Choices = Mapping[str, Any]
 """New values by setting, with the sections in front as in `limits.max_turns`; None removes one."""
 
 ContentCheck = Callable[[dict[str, Any]], None]
-"""Raises ConfigError for the content of a file that cannot be used."""
+"""Raises ConfigError if the content of a file cannot be used."""
 
 
 def keep_choices(
     file: Path, workspace: Path, choices: Choices, check: ContentCheck = lambda content: None
 ) -> None:
-    """Replace these settings in `file`, or make it. Raises ConfigError, also if `check` refuses
-    what the file would hold, and changes nothing then. Blocks."""
+    """Replace these settings in `file`, which is made if it is missing. Raises ConfigError and
+    changes nothing if the file cannot be used, or `check` refuses the new content. Blocks."""
     if file.parent.resolve().is_relative_to(workspace.resolve()):
         raise ConfigError(f"{file.parent} lies in the workspace, where the agent could change it")
     try:

@@ -170,7 +170,7 @@ def load_settings(
 
 
 def check_user(data: Layer, decides: Decides) -> None:
-    """Raise ConfigError if the next start would not take this as the user's file."""
+    """Raise ConfigError if the next start would refuse this content of the user's file."""
     kept, source = dict(data), _Source("config.toml")
     check = _Check(decides, _extensions_on(all_extensions(), {}, kept, source))
     _drop_unused(kept, source, check.extensions)

@@ -151,7 +151,7 @@ def active_environment(root: Path, environment: Mapping[str, str]) -> Path | Non
 
 
 def kept_worktrees() -> Path:
-    """Return the folder of the worktrees that users work in, a folder each."""
+    """Return the folder of the kept worktrees, each in a folder of its own."""
     return state_dir().resolve() / "kept-worktrees"
 
 

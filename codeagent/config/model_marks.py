@@ -1,4 +1,4 @@
-"""The models that the user marked as favourites, and those chosen last, in a small file of the
+"""The models that the user marked as favourites, and those chosen last, in a small file in the
 state folder."""
 
 import json
@@ -20,22 +20,22 @@ class MarkedModel:
 
     name: str
     api_base: str | None = None
-    """The address of the user's own server; None: at its provider."""
+    """The address of the user's own server; None for its provider's."""
 
 
 @record
 class ModelMarks:
-    """The first of each is shown first."""
+    """Each in the order in which it is shown."""
 
     favourites: tuple[MarkedModel, ...] = ()
     recent: tuple[MarkedModel, ...] = ()
 
 
 class ModelMarksFile:
-    """Several processes may share it: every change reads the file again, behind a lock.
+    """Several processes may share it: every change reads the file again, under a lock.
 
-    Every method blocks, and raises ConfigError if the file is damaged or cannot be written: it is
-    left as it is then.
+    Every method blocks. If the file is damaged or cannot be written, it is left as it is, and
+    ConfigError is raised.
     """
 
     def __init__(self, file: Path) -> None:
@@ -54,11 +54,11 @@ class ModelMarksFile:
             ) from error
 
     def toggle(self, model: MarkedModel) -> ModelMarks:
-        """Make the model a favourite, or no longer; return what is marked then."""
+        """Add the model to the favourites, or remove it; return the new marks."""
         return self._change(model, favourite=True)
 
     def use(self, model: MarkedModel) -> ModelMarks:
-        """Make the model the one chosen last; return what is marked then."""
+        """Record the model as the one chosen last; return the new marks."""
         return self._change(model, favourite=False)
 
     def _change(self, model: MarkedModel, *, favourite: bool) -> ModelMarks:

@@ -1,5 +1,5 @@
-"""Every setting with its type, what it is about, and its value: what the page of settings and the
-generated reference are made from."""
+"""Describes every setting, with its type, meaning and value, for `/config` and the generated
+reference."""
 
 import ast
 import inspect
@@ -32,7 +32,7 @@ class Setting:
     hint: Any
     about: str
     value: Any
-    """In the types of JSON; None if it is not set."""
+    """As a type of JSON; None if it is not set."""
     origin: str
     """Where the value comes from; empty for the default."""
 
@@ -78,7 +78,7 @@ class Setting:
 
 
 def every_setting(settings: Settings, sections: Mapping[str, Reference]) -> Iterator[Setting]:
-    """Yield the settings of a file and of the extensions' sections, but for the rules, which are
+    """Yield the settings of a file and of the extensions' sections, except the rules, which are
     kept in layers."""
     whole = {
         **field_types(FileSettings),
@@ -107,7 +107,7 @@ def _below(
 
 
 def _leaves(hint: Any) -> Iterator[Any]:
-    """Yield the types that a value may have, but for None."""
+    """Yield the types that a value may have, except None."""
     if get_origin(hint) not in _FLAT:
         yield from () if hint is NoneType else (hint,)
         return

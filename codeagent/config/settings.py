@@ -39,7 +39,7 @@ Url = Annotated[str, matching(r"^https?://[^\s/]", "must begin with http:// or h
 
 
 STATUS_FIELDS = ("model", "mode", "branch", "context", "cost", "cache", "jobs", "command")
-"""What a template of the status line may name."""
+"""The fields that a template of the status line may name."""
 
 
 def _status_template(text: str) -> str:
@@ -77,7 +77,7 @@ class LimitSettings(Section):
     max_turns: PositiveInt = 200
     """Requests to the model in one run."""
     max_calls: PositiveInt = 1000
-    """Calls of tools in one run."""
+    """Tool calls in one run."""
     timeout_per_call: Seconds | None = None
     """Seconds after which a call is stopped."""
     budget: PositiveFloat | None = None
@@ -122,9 +122,9 @@ class QueueSettings(Section):
     docs/how-to/steer-and-stop.md."""
 
     steer: Literal["all", "one"] = "all"
-    """Of those that steer a run."""
+    """How many of those that steer a run."""
     follow_up: Literal["all", "one"] = "one"
-    """Of those that wait until the agent is done."""
+    """How many of those that wait until the agent is done."""
 
 
 @record
@@ -319,7 +319,7 @@ class ModelSettings(Section):
     """Which model is asked, and how."""
 
     model: Name | None = None
-    """The model that is asked, as `--model` names it."""
+    """The model to use, as `--model` names it."""
     api_base: Url | None = None
     """The address of the model's server; None: that of its provider."""
     fallback_model: Name | None = None
@@ -364,7 +364,7 @@ class CommonSettings(ModelSettings):
 
 @dataclass(frozen=True, kw_only=True)
 class EditorSettings(Section):
-    """How your editor is started; docs/how-to/editor.md."""
+    """How your editor is started; see docs/how-to/editor.md."""
 
     open: Name | None = None
     """The command that opens `{file}` at `{line}`; None: `$VISUAL` or `$EDITOR`."""
@@ -396,7 +396,7 @@ class ScreenSettings(Section):
 
     @property
     def status_template(self) -> str | None:
-        """The template; that of the program alone if there is only that."""
+        """The template to use: `{command}` alone if only the program is set."""
         return self.status_line or ("{command}" if self.status_command else None)
 
 

@@ -1,18 +1,18 @@
-"""An answer that is printed while it comes: blocks of Markdown that are complete are printed for
-good, the last one is shown below them until it is."""
+"""Prints an answer while it streams: complete blocks of Markdown are printed for good, and the last
+one is shown below them until it is complete."""
 
 from collections.abc import Callable
 
 from codeagent.console.markdown import drawn, finished
 
 _LONGEST = 8000
-"""Characters of a block that is drawn before it is complete; of a longer one the end is shown as it
-is."""
+"""The most characters of a block that is drawn before it is complete; a longer one shows its end as
+plain text."""
 _CUT = "…"
 
 
 class GrowingAnswer:
-    """Draws one answer after the other. `clean` masks secrets; `columns` is the width of the
+    """Draws one answer after another. `clean` masks secrets; `columns` is the width of the
     terminal."""
 
     def __init__(
@@ -29,17 +29,17 @@ class GrowingAnswer:
         self._text += piece
 
     def complete(self) -> str:
-        """Return what can be printed for good, and was not yet; empty if nothing can."""
+        """Return what can be printed for good and has not been yet; empty if nothing can."""
         rest = self._text[self._printed :]
         end = finished(rest)
         return self._print(rest[:end])
 
     def flush(self) -> str:
-        """Return all that was not printed yet; something else follows."""
+        """Return everything that was not printed yet, because something else follows."""
         return self._print(self._text[self._printed :])
 
     def growing(self, most: int) -> list[str]:
-        """Return the last lines, at most so many, of the block that is not complete."""
+        """Return at most that many of the last lines of the incomplete block."""
         rest = self._masked(self._text[self._printed :]).strip()
         if len(rest) > _LONGEST:
             rest = f"```\n{rest[-_LONGEST:].partition(chr(10))[2]}"
@@ -69,5 +69,5 @@ class GrowingAnswer:
         return drawn(text, self._columns(), colours=self._colours) if text.strip() else []
 
     def _masked(self, block: str) -> str:
-        """Mask secrets, also the part of one that begins or ends here."""
+        """Mask secrets, including a part of one at either end."""
         return self._clean(f"{_CUT}{block}{_CUT}")[len(_CUT) : -len(_CUT)]

@@ -1,5 +1,5 @@
-"""Colours of what is printed: whether there are any, and plain escape codes, for which nothing has to
-be imported."""
+"""Decides whether printed text has colours, and paints it with plain escape codes, which need no
+import."""
 
 import os
 import re
@@ -29,7 +29,7 @@ _PART_STYLES: dict[str, Style] = {"heading": "bold", "name": "cyan", "option": "
 
 
 def wish(choice: str) -> None:
-    """Follow `--color` (auto, always or never) from now on, as do programs that this one starts."""
+    """Apply `--color` (auto, always or never), also to the programs that this one starts."""
     for name in ("NO_COLOR", "FORCE_COLOR") if choice != "auto" else ():
         os.environ.pop(name, None)
     if choice != "auto":
@@ -37,8 +37,8 @@ def wish(choice: str) -> None:
 
 
 def for_eyes(stream: TextIO) -> bool:
-    """Whether a user reads what is printed there: on a terminal, or with FORCE_COLOR, which
-    `--color always` sets; programs get it as they know it."""
+    """Whether a user reads the stream: it is a terminal, or FORCE_COLOR is set, as `--color always`
+    does. Programs get plain lines."""
     if os.environ.get("FORCE_COLOR"):
         return True
     return os.environ.get("TERM", "dumb") != "dumb" and stream.isatty()

@@ -1,4 +1,4 @@
-"""Turns what rich draws into lines for a terminal, in which nothing acts but our own styles."""
+"""Turns what rich draws into lines for a terminal, whose only escape codes are our own styles."""
 
 from io import StringIO
 from typing import Any
@@ -15,8 +15,8 @@ def lines_of(
     drawn: RenderableType, columns: int | None = None, *, colours: bool, theme: Theme | None = None
 ) -> list[str]:
     """Return the lines with their escape codes, in the sixteen colours of the terminal's theme, and
-    without blanks at their ends, which would be copied with them. `columns`: by default those of
-    the terminal."""
+    without blanks at their ends, which would be copied with them. `columns` defaults to the
+    terminal's."""
     console = Console(
         file=StringIO(),
         width=columns,
@@ -40,7 +40,7 @@ def _trimmed(row: list[Segment]) -> list[Segment]:
 
 
 def _spelled(segment: Segment, *, colours: bool) -> str:
-    # In Markdown, a reference such as &#27; is a character only now.
+    # By now, a reference in Markdown such as &#27; has become a character.
     text = visible(segment.text).replace("\n", " ")
     style: Any = segment.style
     if style is None:

@@ -1,5 +1,5 @@
-"""The lines that a run without a screen keeps at the end of a terminal: the answer that is coming,
-and one about what is awaited, for how long, and what the run took so far."""
+"""Keeps lines at the end of a terminal during a run without a screen: the answer as it streams, and
+one that says what the run waits for, for how long, and what it has cost so far."""
 
 import asyncio
 import time
@@ -30,7 +30,7 @@ _SOON = 0.1
 _LINE = "\r\x1b[K"
 _STYLES = lazy_regex(r"\x1b\[[0-9;]*m")
 _WITH_MODEL, _WITH_USAGE = 60, 40
-"""Cells from which the model, and what the run took, are named beside what is awaited."""
+"""The width from which the model and the cost of the run are shown beside what it waits for."""
 
 
 class LiveLine:
@@ -56,11 +56,11 @@ class LiveLine:
         self._paint = paint
         self._pulse = Pulse()
         self._used = Usage()
-        """By the turns of this run that are over."""
+        """By the finished turns of this run."""
         self._calls: dict[str, tuple[str, float]] = {}
         """What is running, and since when, by id."""
         self._shown: list[int] = []
-        """How wide each line is that is there now."""
+        """The width of each line that is on the terminal now."""
         self._alarm: asyncio.TimerHandle | None = None
 
     def take(self, event: KnownEvent) -> None:
@@ -87,7 +87,8 @@ class LiveLine:
             self.redraw()
 
     def words(self, room: int) -> str:
-        """Return what is awaited now, in so many cells; empty if nothing is."""
+        """Return what the run waits for, in at most that many cells; empty if it waits for
+        nothing."""
         now = self._clock()
         model = self._pulse.model.rpartition("/")[2]
         if self._calls:
@@ -110,7 +111,8 @@ class LiveLine:
         return [f"{tokens(used)} tokens"] * bool(used) + ([dollars(cost)] if cost else [])
 
     def redraw(self) -> None:
-        """Draw the lines as they are now, and again every second until nothing is awaited."""
+        """Draw the lines as they are now, and again every second until the run waits for
+        nothing."""
         if self._alarm is not None:
             self._alarm.cancel()
             self._alarm = None

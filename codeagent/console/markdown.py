@@ -42,11 +42,11 @@ class _PlainHeading(Heading):
 
 
 class _PlainCode(CodeBlock):
-    """Code without a ground of its own, which would be copied as blanks."""
+    """Code without a background of its own, which would be copied as blanks."""
 
     def __rich_console__(self, console: Console, options: ConsoleOptions) -> RenderResult:
         code = str(self.text).rstrip()
-        # The colours of the text and of the ground, as many terminals tell them.
+        # The colours of the text and of the background, as many terminals report them.
         light = os.environ.get("COLORFGBG", "").endswith((";7", ";15"))
         theme = "ansi_light" if light else "ansi_dark"
         drawn = Syntax(code, self.lexer_name, theme=theme, word_wrap=True)
@@ -64,7 +64,7 @@ class _PlainTable(TableElement):
 
 
 class _PlainImage(ImageItem):
-    """Where an image is, and what it shows."""
+    """An image, as its address and its description."""
 
     def __rich_console__(self, console: Console, options: ConsoleOptions) -> RenderResult:
         yield Text(f"{self.text.plain or 'image'} ({self.destination})", end="")
@@ -83,7 +83,7 @@ class _Drawn(Markdown):
 
 def drawn(text: str, columns: int, *, colours: bool) -> list[str]:
     """Return the lines, each with its escape codes, without blank lines at the ends."""
-    # Where a link leads is printed, so that its text cannot hide it.
+    # The target of a link is printed, so that its text cannot hide it.
     document = _Drawn(visible(text), hyperlinks=False)
     lines = lines_of(document, columns, colours=colours, theme=_THEME)
     while lines and not lines[-1]:
@@ -94,13 +94,13 @@ def drawn(text: str, columns: int, *, colours: bool) -> list[str]:
 
 
 def print_markdown(text: str) -> None:
-    """Print Markdown on standard output, which a user reads."""
+    """Print Markdown on standard output, for a user."""
     lines = drawn(text, Console().width, colours=has_colours(sys.stdout))
     write_styled(sys.stdout, "\n".join([*lines, ""]))
 
 
 def finished(text: str) -> int:
-    """Return how much of a text that still grows will be drawn as it is now: all blocks but the
+    """Return the length of the part of a growing text that can no longer change: all blocks but the
     last."""
     starts = [token.map[0] for token in _parser().parse(text) if token.level == 0 and token.map]
     return len("".join(text.splitlines(keepends=True)[: max(starts, default=0)]))

@@ -1,5 +1,5 @@
-"""What a run without a screen shows on a terminal: answers as they come, what happened in colours,
-and below both the live lines, which leave nothing behind."""
+"""Shows a run without a screen on a terminal: answers as they stream, events in colours, and below
+both the live lines, which leave nothing behind."""
 
 import os
 from collections.abc import Callable
@@ -15,7 +15,7 @@ from codeagent.core.sanitize import visible
 
 Channel = Literal["out", "err"]
 _COLUMNS, _LINES = 110, 24
-"""Of a terminal that does not tell."""
+"""The size of a terminal that does not report one."""
 _OTHER_LINES = 2
 """Lines of the terminal that a growing answer leaves free."""
 
@@ -99,7 +99,7 @@ class RunView:
         return True
 
     def _print(self, channel: Channel, text: str) -> None:
-        """Print what is not empty, with a blank line around each part of an answer."""
+        """Print text unless it is empty, with a blank line around each part of an answer."""
         if not text:
             return
         self.erase()

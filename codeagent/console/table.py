@@ -1,4 +1,4 @@
-"""Tables on a terminal, as wide as it is; programs get the lines that they know."""
+"""Prints tables that fit the terminal, or plain lines for programs."""
 
 import sys
 from collections.abc import Iterable, Sequence
@@ -18,9 +18,10 @@ class Column:
 
     heading: str = ""
     style: str = ""
-    """As rich spells it; empty: a word that has a colour of its own is shown in it."""
+    """A style of rich; if it is empty, words that have a colour of their own are shown in it."""
     cut: bool = False
-    """Cells that are too wide are cut, with an ellipsis; else the last column wraps."""
+    """Whether cells that are too wide are cut, with an ellipsis; otherwise the last column
+    wraps."""
     right: bool = False
 
 
@@ -31,8 +32,8 @@ TEXT = Column()
 def print_table(
     columns: Sequence[Column], rows: Iterable[Sequence[str]], plain: Iterable[str]
 ) -> None:
-    """Print the rows under the headings of their columns, and the plain lines where no user reads
-    them. A column without a heading is left out if it is empty."""
+    """Print the rows under the headings of their columns, or the plain lines if no user reads them.
+    A column without a heading is left out if it is empty."""
     if not for_eyes(sys.stdout):
         for line in plain:
             sys.stdout.write(f"{line}\n")
@@ -71,7 +72,7 @@ def _cell(text: str, column: Column) -> "Text":
 
 
 def print_facts(facts: Iterable[tuple[str, str]], width: int) -> None:
-    """Print labels with what belongs to each; `width`: of the labels and the blanks behind them."""
+    """Print each label with its text; `width` is that of the labels and the blanks after them."""
     found = list(facts)
     plain = (f"{label:<{width}}{visible(text)}" for label, text in found)
     print_table((LABEL, TEXT), ((label.ljust(width - 2), text) for label, text in found), plain)

@@ -83,7 +83,7 @@ class TurnFinished(BaseEvent):
 
 @record
 class AsideAnswered(BaseEvent):
-    """The model answered a side question, of which only the cost is kept."""
+    """The model answered a side question; only its cost is kept."""
 
     type: Literal["aside.answered"] = "aside.answered"
     usage: Usage

@@ -81,8 +81,8 @@ class FileKind:
 class Subcommand:
     """`codeagent NAME`, or an action of another command: `codeagent OF NAME`.
 
-    With a name such as `--by` it is an option of that command, which then does this work instead:
-    its `main` returns None if the option was not given.
+    A name such as `--by` makes it an option of that command, whose work it then does; its `main`
+    returns None if the option was not given.
     """
 
     name: str
@@ -195,7 +195,7 @@ class ScreenOption:
     yields the folder that the screen works in; None if no screen is to be shown. Raises
     CodeagentError."""
     value_optional: bool = False
-    """It may be given without a value, which is empty then."""
+    """Whether the value may be left out; it is then empty."""
 
 
 @record
@@ -207,12 +207,13 @@ class OnScreen:
     """Of an async function from the session client (`codeagent.tui.session_client`) to further rows
     of the table of slash commands, which depend on the workspace. Raises CodeagentError."""
     pastes: Reference = ""
-    """Of an async function from the workspace and a pasted text, None for the image on the clipboard,
-    to what is inserted in its place; empty: nothing is. One extension has it."""
+    """Of an async function from the workspace and a pasted text, or None for the image on the
+    clipboard, to what is inserted in its place; empty if nothing is. Only one extension may have
+    it."""
     keys: tuple[PageKeys, ...] = ()
     beside: Reference = ""
-    """Of an async function that takes the chat screen, and runs from the end of the start until the
-    conversation is left. It is then cancelled."""
+    """Of an async function that takes the chat screen, and runs from when the screen has started
+    until the conversation is left; it is then cancelled."""
     options: tuple[ScreenOption, ...] = ()
     cards: Reference = ""
     """Of a function that makes what shows the events of other agents in a conversation; see
@@ -255,11 +256,11 @@ class InConversations:
     """For the name of a class of `core.acts`, or of other work that a run is begun with: a function
     from the conversation's `agent.parts.Host` and the act to what became of it."""
     for_steps: Mapping[str, Reference] = field(default_factory=dict)
-    """Tools that a step of a recipe has if it names them, and nothing else has: for the name of
-    each, a function from the conversation's `agent.parts.Host` to the tool."""
+    """Tools that only the steps of recipes that name them have: for the name of each, a function
+    from the conversation's `agent.parts.Host` to the tool."""
     mentions: Reference = ""
-    """Of an async function from the conversation's `agent.parts.Host` and a text with an `@` to what
-    is mentioned in it (`core.runtime.Mentioned`). One extension has it."""
+    """Of an async function from the conversation's `agent.parts.Host` and a text with an `@` to
+    what the text mentions (`core.runtime.Mentioned`). Only one extension may have it."""
     remarks: Reference = ""
     """Of a function from a `tools.extension.ExtensionContext` to the code and text of each notice
     that a conversation begins with."""

@@ -127,8 +127,8 @@ StopReason = Literal["end", "tool_calls", "length", "content_filter", "cut", "pa
 
 
 @record
-class Attached:
-    """What a name behind an `@` brought into a prompt, as the user sees it."""
+class Attachment:
+    """What a mention, a name after an `@`, brought into a prompt, as the user sees it."""
 
     json_form: ClassVar[JsonForm] = JsonForm(omitted=("thumbnail", "details"))
 
@@ -138,7 +138,7 @@ class Attached:
     """How large it is, in a few words."""
     thumbnail: Thumbnail | None = None
     details: JsonObject = field(default_factory=dict)
-    """Which lines of a file it shows, as the details of a result of `read` say it."""
+    """Which lines of a file it shows, in the form of the details of a `read` result."""
 
 
 @record
@@ -149,8 +149,8 @@ class UserMessage:
     content: tuple[ContentPart, ...]
     source: UserSource = "prompt"
     """Where the text came from; `note` is written by codeagent itself."""
-    attached: tuple[Attached, ...] = ()
-    """What its content shows, if it is a note with what a prompt names."""
+    attached: tuple[Attachment, ...] = ()
+    """The attachments that it contains, if it is the note about a prompt's mentions."""
 
     @classmethod
     def from_text(cls, text: str, source: UserSource = "prompt") -> "UserMessage":
@@ -227,8 +227,8 @@ def text_of(content: tuple[ContentPart, ...]) -> str:
     return "\n".join(part.text for part in content if isinstance(part, TextPart))
 
 
-def attached_to(messages: Iterable[Message]) -> tuple[Attached, ...]:
-    """Return what the prompts among the messages brought with them."""
+def attached_to(messages: Iterable[Message]) -> tuple[Attachment, ...]:
+    """Return the attachments of the prompts among the messages."""
     return tuple(
         one for message in messages if isinstance(message, UserMessage) for one in message.attached
     )

@@ -168,19 +168,19 @@ class Model(Protocol):
 
 @dataclass(frozen=True)
 class ModelFacts:
-    """What is known of a model; None: it is not known."""
+    """What is known about a model; a fact that is not known is None."""
 
     window: int | None = None
     """In tokens, for the prompt and the answer together."""
     tools: bool | None = None
-    """Whether it is shown tools: whether it takes them, and its chat template has them."""
+    """Whether it can be given tools: it takes them, and its chat template has them."""
     thinking: bool | None = None
     images: bool | None = None
     prices: tuple[float, float] | None = None
     """US dollars per million tokens, of input and of output."""
 
     def or_else(self, other: "ModelFacts") -> "ModelFacts":
-        """Return what is known here, and the rest as `other` has it."""
+        """Return these facts, completed from `other`."""
         known = {name: value for name, value in asdict(self).items() if value is not None}
         return replace(other, **known)
 

@@ -34,10 +34,10 @@ class OfferedText:
 
 @dataclass(frozen=True)
 class Mentioned:
-    """What the names behind an `@` in a text stand for."""
+    """What the mentions in a text stand for."""
 
     note: UserMessage | None = None
-    """Their content, for the model to read after the text; None if there is none."""
+    """Their content, for the model to read after the text; None if there is nothing to read."""
     left: tuple[str, ...] = ()
     """The names that stay text, each with the reason."""
     refusal: str = ""
@@ -138,7 +138,7 @@ class AgentHandle(Protocol):
         """Ask for the resources or prompts that are offered to the user now."""
 
     async def mentioned(self, text: str) -> Mentioned:
-        """Read what the names behind an `@` in the text stand for; nothing is sent."""
+        """Read what the mentions in the text stand for; nothing is sent."""
 
 
 @dataclass(frozen=True)

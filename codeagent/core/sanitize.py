@@ -100,7 +100,7 @@ class VisibleStream:
             self.write(line)
 
     def draw(self, text: str) -> None:
-        """Write what is meant to act: colours around text that was made visible."""
+        """Write control sequences that are meant to act, such as colours around visible text."""
         self._stream.write(text)
 
     def __getattr__(self, name: str) -> Any:

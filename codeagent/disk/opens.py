@@ -219,9 +219,9 @@ def remove_empty_folders(parent: int, name: str) -> None:
 
 
 def file_inside(root: Path, path: str) -> Path | None:
-    """Return a file below a folder with its links followed; None if it is elsewhere, or none.
+    """Return the real path of a file below a folder; None if it is elsewhere, or not a file.
 
-    To show or to name it: it may be another one when it is opened.
+    Only for showing or naming it: it may be another file by the time it is opened.
     """
     base = os.path.realpath(root)
     try:

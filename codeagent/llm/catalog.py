@@ -40,7 +40,7 @@ def context_window(model: str) -> int | None:
 
 
 def facts_of(model: str) -> ModelFacts | None:
-    """Return what the table knows of a model; None if it is not one to talk to."""
+    """Return what the table knows about a model; None if it is not a chat model."""
     found = entry(*spellings(model))
     if not found:
         return ModelFacts()

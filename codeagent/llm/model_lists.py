@@ -1,4 +1,4 @@
-"""What hosted providers list as their models: it needs a valid key, and costs nothing."""
+"""Asks hosted providers for their models, which needs a valid key and costs nothing."""
 
 import asyncio
 import json
@@ -13,7 +13,7 @@ from codeagent.llm.catalog import facts_of
 from codeagent.llm.providers import key_headers, providers
 
 _SECONDS = 4.0
-"""How long a provider may take: others are shown meanwhile."""
+"""How long a provider may take; others are shown in the meantime."""
 _MOST = 2_000
 
 
@@ -25,7 +25,7 @@ class ModelList:
     query: str = ""
     """Asks for all of them at once."""
     base: str | None = None
-    """Where the path is, if not below the provider's address."""
+    """The address that the path is below, if not the provider's."""
 
 
 _PLACES = {
@@ -33,7 +33,7 @@ _PLACES = {
     "gemini": ModelList("/v1beta/models", "?pageSize=1000"),
     "deepseek": ModelList(base="https://api.deepseek.com"),
 }
-"""Of the providers that do not list them as OpenAI does."""
+"""The lists of providers that do not follow OpenAI's format."""
 
 
 def lists_models(provider: str) -> bool:
@@ -91,7 +91,7 @@ async def ask_provider(
 
 
 def _known(provider: str, entries: list[dict[str, Any]]) -> dict[str, ModelFacts]:
-    """Return what the provider says, and for the rest what the table has; blocks on a file."""
+    """Return what the provider says, completed from the table; blocks on a file."""
     from codeagent.llm.server_details import facts_in
 
     found: dict[str, ModelFacts] = {}

@@ -1,4 +1,4 @@
-"""What servers say about their models: the window, and what they can do."""
+"""Asks servers about their models: the window, and what they can do."""
 
 import asyncio
 import json
@@ -119,8 +119,8 @@ def facts_in(entry: Mapping[str, Any]) -> ModelFacts:
 
 
 def _abilities(entry: Mapping[str, Any]) -> dict[str, Any]:
-    """Return what an entry says of abilities: LM Studio lists those that there are, Anthropic and
-    Mistral have a table, OpenRouter lists parameters and inputs."""
+    """Return what an entry says about abilities: LM Studio lists those that the model has,
+    Anthropic and Mistral have a table, OpenRouter lists parameters and inputs."""
     said: dict[str, Any] = {
         "thinking": entry.get("thinking"),
         "vision": {"vlm": True, "llm": False}.get(str(entry.get("type"))),
@@ -144,7 +144,7 @@ def _abilities(entry: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def _first_said(said: Mapping[str, Any], *names: str) -> bool | None:
-    """Return what is said under the first of the names that has an answer."""
+    """Return the value of the first of these names that has one."""
     for name in names:
         match said.get(name):
             case bool(yes) | {"supported": bool(yes)}:
@@ -155,7 +155,7 @@ def _first_said(said: Mapping[str, Any], *names: str) -> bool | None:
 
 
 def _per_million(*per_token: object) -> tuple[float, float] | None:
-    """Return prices per million tokens of those per token, which OpenRouter writes as text."""
+    """Convert prices per token, which OpenRouter writes as text, to prices per million tokens."""
     try:
         asked, said = (round(float(str(each)) * 1_000_000, 6) for each in per_token)
     except ValueError:

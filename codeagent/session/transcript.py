@@ -19,7 +19,7 @@ from codeagent.core.history import BranchingHistory
 from codeagent.core.json_types import UNSTAMPED, JsonObject
 from codeagent.core.messages import (
     AssistantMessage,
-    Attached,
+    Attachment,
     Message,
     TextPart,
     ToolCall,
@@ -40,7 +40,7 @@ ENDED_MIDWAY = "cancelled: session ended while it ran; what it changed until the
 
 
 ATTACHED = "@"
-"""Begins what stands for a call's id in the details of what a prompt brought with it."""
+"""The prefix of what replaces a call's id in the details of an attachment."""
 
 
 @dataclass(frozen=True)
@@ -64,7 +64,8 @@ class ToolDetails:
     def of(
         cls, call_id: str, name: str, result: "ToolResult | ToolResultAdded"
     ) -> "ToolDetails | None":
-        """Return those of a result; None if it tells of no file and nothing else that is kept."""
+        """Return the details of a result; None if it is about no file and nothing else that is
+        kept."""
         changed = tuple(
             block.path
             for block in result.blocks
@@ -73,9 +74,8 @@ class ToolDetails:
         return cls(name, result.details, call_id, changed) if result.details or changed else None
 
     @classmethod
-    def of_attached(cls, place: int, attached: Attached) -> "ToolDetails":
-        """Return those of what a prompt brought with it, the `place`-th (from 0) that is part of
-        the conversation."""
+    def of_attached(cls, place: int, attached: Attachment) -> "ToolDetails":
+        """Return the details of the `place`-th attachment (from 0) in the conversation."""
         return cls("", attached.details, f"{ATTACHED}{place}")
 
 

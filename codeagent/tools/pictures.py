@@ -13,9 +13,9 @@ from codeagent.core.messages import ContentPart, ImagePart, TextPart, text_of
 from codeagent.core.tool import Failed, ToolResult
 
 LARGEST = 20 << 20
-"""Bytes of a file that is looked at."""
+"""The most bytes of a file that is decoded."""
 _FORMATS = ("PNG", "JPEG", "GIF", "WEBP")
-"""Those that every provider takes; no other decoder sees foreign bytes."""
+"""The formats that every provider takes; no other decoder sees foreign bytes."""
 _MOST_PIXELS = 40_000_000
 """In memory, four bytes each."""
 # Pillow's own limit is higher, and it warns before it; a photo is measured as it is read.

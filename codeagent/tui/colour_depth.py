@@ -16,13 +16,13 @@ from codeagent.tui.theme_file import ThemeFile
 READABLE = 4.5
 """The contrast that WCAG 2 asks of text."""
 FIXED = tuple(Color.from_rich_color(RichColor.from_ansi(number)) for number in range(16, 256))
-"""Of 256 colours those that are the same on every terminal: a cube, then a ramp of greys."""
+"""The part of the 256 colours that is the same on every terminal: a cube, then a ramp of greys."""
 _VGA = (
     "000000 aa0000 00aa00 aa5500 0000aa aa00aa 00aaaa aaaaaa "
     "555555 ff5555 55ff55 ffff55 5555ff ff55ff 55ffff ffffff"
 )
 SIXTEEN = tuple(Color.parse(f"#{each}") for each in _VGA.split())
-"""What Rich takes a terminal's sixteen to be."""
+"""The values that Rich assumes for a terminal's sixteen colours."""
 
 _STEPS = (36, 6, 1)
 """How far apart two neighbours in the cube are along red, green and blue."""
@@ -32,11 +32,11 @@ _ON_WHITE = (SIXTEEN[4], SIXTEEN[5])
 
 
 class ByNumber(LineFilter):
-    """Draws a theme of true colours in those that a terminal has.
+    """Draws a true-colour theme in the colours that a terminal has.
 
-    A ground becomes the nearest colour; a text the nearest that contrasts with its ground as
-    before, or by `READABLE`. The grounds of a diff, of which the nearest would be grey, keep their
-    hue.
+    A background becomes the nearest colour; text becomes the nearest colour that contrasts with its
+    background as before, or by `READABLE`. The backgrounds of a diff, whose nearest colour would be
+    grey, keep their hue.
     """
 
     def __init__(self, colours: tuple[Color, ...], theme: ThemeFile) -> None:
@@ -73,8 +73,8 @@ class ByNumber(LineFilter):
         return self._colours[place].rich_color
 
     def _search(self, colour: Color, ground: int | None = None, least: float = 1) -> int:
-        """Return the nearest colour with at least that contrast to the ground, or else the one with
-        the most."""
+        """Return the nearest colour with at least that contrast to the background, or else the one
+        with the most."""
         if ground is None and colour in self._places:
             return self._places[colour]
         wanted = rgb_to_lab(colour)
@@ -97,7 +97,8 @@ def _luminance(lab: Lab) -> float:
 
 
 def _bands(theme: ThemeFile) -> dict[Color, int]:
-    """Return places in the cube for the grounds of a diff; those of changed words are stronger."""
+    """Return places in the cube for the backgrounds of a diff; those of changed words are
+    stronger."""
     diff, base = theme.palette.diff, rgb_to_lab(Color.parse(theme.textual.background or ""))
     found: dict[Color, int] = {}
     pairs = ((diff.added, diff.removed), (diff.added_word, diff.removed_word))
@@ -111,8 +112,8 @@ def _bands(theme: ThemeFile) -> dict[Color, int]:
 
 
 def sixteen_of(theme: ThemeFile) -> Mapping[str, str]:
-    """Return what the theme gives to the design for sixteen colours: of the hues that can be read,
-    the nearest."""
+    """Return the theme's part of the design for sixteen colours: the nearest of the readable
+    hues."""
     base = theme.textual
     given = {"primary": base.primary, "secondary": base.secondary, "accent": base.accent}
     return {key: _hue(Color.parse(colour or ""), theme.dark) for key, colour in given.items()}

@@ -197,7 +197,7 @@ _WITHOUT_KEYS: dict[CommandGroup, tuple[Action, ...]] = {
         Action("command.extensions", "the features beyond the conversation, and what each brings"),
         Action(
             "command.config",
-            "the settings: what each is, where it comes from; changes yours",
+            "all settings and where each comes from; changes yours",
             does="config:config",
             arguments="[setting [value]]",
         ),

@@ -24,7 +24,7 @@ _CHARS_PER_TOKEN = 4
 """A rough figure, used only to show how a window is divided."""
 _IMAGE = 1_500 * _CHARS_PER_TOKEN
 _LARGEST = 12
-"""Rows of what takes most."""
+"""How many of the largest items are listed."""
 _NAME = 48
 """Characters of each."""
 _INSTRUCTIONS = lazy_regex(r"(?s)# Instructions of this workspace.*?\n</agents-md-*>")

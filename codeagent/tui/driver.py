@@ -299,7 +299,8 @@ class TerminalDriver(LinuxDriver):
         super().stop_application_mode()
 
     def set_title(self, text: str) -> None:
-        """Title the window, with any text; it gets its title back when the screen is left."""
+        """Set the window's title to any text; the title before it returns when the screen is
+        left."""
         if os.environ.get("TERM") == "linux":
             return  # the console would print it
         kept = "" if self._title else _KEEP_TITLE

@@ -1,4 +1,4 @@
-"""Rows of facts, as a page shows them: in columns, each with what Enter does about it."""
+"""The rows of a facts page: in columns, each with what Enter does."""
 
 from collections.abc import Awaitable, Callable, Sequence
 from dataclasses import field
@@ -7,7 +7,7 @@ from codeagent.core.dataclass import dataclass, record
 from codeagent.tui.rendering.palette import StyleName
 
 COPIES = "copies it"
-"""What Enter does with a row that has nothing else."""
+"""What Enter does with a row that has no other action."""
 
 
 @record
@@ -26,7 +26,7 @@ class Fact:
     copies: str = ""
     """What Enter copies if it does nothing else; empty: the last cell."""
     bar: float = 0.0
-    """Drawn behind the cells: a share of the longest."""
+    """The length of the bar behind the cells, as a share of the longest."""
     style: StyleName = "text"
 
 
@@ -60,7 +60,7 @@ class Facts:
 
 
 def opened(text: str) -> Callable[[], Awaitable[str]]:
-    """Return what reads a text that is known already."""
+    """Return a reader of a text that is already known."""
 
     async def read() -> str:
         return text
@@ -69,6 +69,6 @@ def opened(text: str) -> Callable[[], Awaitable[str]]:
 
 
 def share(part: int, whole: int) -> str:
-    """Return the percentage; what is there is never 0%."""
+    """Return the percentage, which is 0% only if the part is empty."""
     exact = 100 * part / whole if whole else 0
     return "<1%" if 0 < exact < 1 else f"{exact:.0f}%"

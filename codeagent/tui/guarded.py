@@ -31,7 +31,7 @@ class GuardedApp(App[None]):
     """Base class of the app; started with `run_guarded`."""
 
     inline = False
-    """It is drawn below the lines of the shell, which keeps its own mouse."""
+    """Whether it is drawn below the shell's lines; the terminal then keeps the mouse."""
     guard: TerminalGuard | None = None
     """Set while `run_guarded` runs it."""
     crash: BaseException | None = None

@@ -149,13 +149,13 @@ def skills_facts(skills: Skills | None) -> Facts:
         opens = partial(asyncio.to_thread, text_of, skill.name)
         rows.append(Fact(cells=cells, about=skill.description, does="opens it", opens=opens))
     if not listed:
-        how = "No skills yet. A file like this one makes one:"
+        how = "No skills yet. Create one with a file like this:"
         rows = [Caption((how,)), Fact(cells=(_SKILL_FILE,), does="copies its name")]
     return Facts("Skills", rows, counted(len(listed), "skill"))
 
 
 def agent_facts(events: Iterable[KnownEvent | UnknownEvent]) -> Facts:
-    """Sum up what each agent did that worked for the conversation, in the order they began."""
+    """Sum up what each agent of the conversation did, in the order in which they began."""
     usage, state, said = dict[str, Usage](), dict[str, str](), dict[str, str]()
     for event in events:
         match event:

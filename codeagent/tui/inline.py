@@ -1,5 +1,5 @@
-"""The screen below the shell's lines instead of on a screen of its own: finished turns are printed
-above it, into the terminal's scrollback."""
+"""Draws the screen below the shell's lines: finished turns are printed above it, into the
+terminal's scrollback."""
 
 from collections.abc import Sequence
 
@@ -44,14 +44,14 @@ class InlineDriver(TerminalDriver):
         super().stop_application_mode()
 
     def to_first_row(self) -> str:
-        """Return what moves the cursor to where the screen begins; it is drawn from there next."""
+        """Return what moves the cursor to where the screen begins, from which it is drawn next."""
         row = self._app._previous_cursor_position.y
         self._app._previous_cursor_position = Offset(0, 0)
         return f"\r\x1b[{row}A" if row else "\r"
 
     def print_above(self, lines: Sequence[str]) -> bool:
-        """Print lines, none wider than the terminal, where the screen begins, which then begins below
-        them; False if the terminal is lent."""
+        """Print lines, none wider than the terminal, above the screen; False if the terminal is
+        lent."""
         if not self._drawing:
             return False
         text = "".join(f"{line}\x1b[0m\r\n" for line in lines)

@@ -98,7 +98,7 @@ class Keymap:
     """The keys by the id of the action."""
     table: ActionTable = OWN
     vim: bool = False
-    """The composer has vim's keys."""
+    """Whether the composer has vim's keys."""
 
     @property
     def overrides(self) -> dict[str, str]:

@@ -92,10 +92,9 @@ class ModelRow:
     """Whether it can be used: its key is set, or it needs none."""
     api_base: str | None = None
     facts: "ModelFacts | None" = None
-    """What is known of it, if somebody was asked."""
+    """What is known about it, if its server or provider was asked."""
     next_cost: float | None = None
-    """The US dollars of sending it the next request, none of it cached; None if that is not
-    known."""
+    """The cost in US dollars of the next request if nothing is cached; None if it is not known."""
 
 
 @dataclass(frozen=True)
@@ -104,9 +103,9 @@ class ModelOffer:
 
     rows: tuple[ModelRow, ...]
     waiting: tuple[str, ...] = ()
-    """Who has not answered yet."""
+    """The servers and providers that have not answered yet."""
     problems: tuple[str, ...] = ()
-    """Who listed no models, and why; one line each."""
+    """One line for each that listed no models, with the reason."""
 
 
 @dataclass(frozen=True)
@@ -232,11 +231,11 @@ class Launcher(Protocol):
     def offers(
         self, settings: "Settings", prompt: "int | ModelRequest"
     ) -> "AsyncIterator[ModelOffer]":
-        """Yield those at once, and again with each answer of a local server, of the server in use,
-        and of a provider whose key is there, what it serves or offers and what is known of it.
+        """Yield what is known at once, and again with each answer of a local server, of the server
+        in use, and of a provider whose key is set.
 
-        `prompt` is what the next request sends, or how many tokens. Who does not answer within seconds is
-        reported.
+        `prompt` is what the next request sends, or how many tokens. Those that do not answer within
+        seconds are reported.
         """
 
     @property

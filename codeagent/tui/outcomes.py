@@ -128,8 +128,8 @@ def said_of(answer: ApprovalResolved, tool: str) -> str:
 
 
 def show_note(note: UserMessage, state: UiState) -> None:
-    """Show what the user's text brought with it, or else what the model was told; the end of a job
-    is already shown."""
+    """Show the attachments of the user's text, or else what the model was told; the end of a job is
+    already shown."""
     if note.attached:
         state.document.attach(note.attached)
     elif words_of(note) not in state.jobs.end_notes and (told := told_of(text_of(note.content))):
@@ -258,7 +258,7 @@ def add_usage(usage: Usage, state: UiState, *, context: bool) -> None:
 
 
 def count_request(event: TurnFinished | AsideAnswered, state: UiState) -> None:
-    """Count a request of the conversation; a side question fills nothing of its context."""
+    """Count a request of the conversation; a side question takes up none of its context."""
     add_usage(event.usage, state, context=isinstance(event, TurnFinished))
 
 

@@ -61,7 +61,8 @@ class SessionReader:
         return self._extensions
 
     async def followers(self, terminal: Terminal) -> tuple[Follower, ...]:
-        """Return what extensions have to be told of what the agent wants. Raises ConfigError."""
+        """Return the followers of extensions that are told what the agent is doing. Raises
+        ConfigError."""
         settings, extensions = await self._present_settings(), await self.extensions()
         return tuple(
             resolved(extension.screen.follower)(settings, self.launcher.workspace, terminal)

@@ -159,8 +159,8 @@ def sandbox_words(info: "SandboxInfo | None") -> str:
 
 
 def fields_of(status: Status) -> dict[str, str]:
-    """Return the fields that a template of the user's may have, but for `command`; those without a
-    value are empty."""
+    """Return the fields that a user's template may have, except `command`; those without a value
+    are empty."""
     usage, folder = status.usage, status.folder
     about = "~" if usage.estimated else ""
     window = f"/{tokens(usage.context_window)}" if usage.context_window else ""

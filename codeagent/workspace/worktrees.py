@@ -115,7 +115,7 @@ async def make_worktree(
     """Copy the workspace at `root` as it is now, into a folder in `place`; `name` is unique there.
 
     `agreed`: whether the user lets this session use a git directory outside the workspace; `files`
-    is the name of the folder that is the copy. Raises CheckpointError, and leaves nothing then.
+    is the name of the folder that is the copy. Raises CheckpointError, and leaves nothing behind.
     """
     folder = _Folder(place / name, files)
     try:
@@ -142,7 +142,7 @@ def kept_worktree(root: Path) -> Worktree:
         begun = (folder.path / _BEGUN).read_text()
     except OSError as error:
         raise CheckpointError(
-            f"{folder.path} is not a whole worktree ({error.strerror})"
+            f"{folder.path} is not a complete worktree ({error.strerror})"
         ) from error
     return Worktree(folder, GitCheckpoints(folder.path, root), Snapshot(begun, 0))
 

@@ -1,4 +1,4 @@
-"""What lists something: JSON for programs from each, and the words of the screen for users."""
+"""Every listing prints JSON for programs, and the words of the screen for users."""
 
 import json
 import re
@@ -59,7 +59,7 @@ def test_an_error_is_followed_by_where_to_look_unless_it_says_so(product: Produc
     for arguments, told in (
         (["recipes", "show", "zzz"], "– see codeagent recipes --help\n"),
         (["sessions", "show", "zzz"], "see: codeagent sessions list\n"),
-        (["sessions", "search", "zzz"], "what is found contains all of them\n"),
+        (["sessions", "search", "zzz"], "a match contains all of them\n"),
     ):
         done = product.call(*arguments, env=product.environment | {"FORCE_COLOR": "1"})
         assert done.code in (1, 2) and STYLE.sub("", done.err).endswith(told)

@@ -1,4 +1,4 @@
-"""What `/model` is given: real servers on loopback answer for providers, and for those of this
+"""What `/model` lists: real servers on loopback answer for providers, and for those of this
 machine."""
 
 import asyncio

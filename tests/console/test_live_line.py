@@ -81,7 +81,7 @@ async def test_the_line_never_wraps_and_nothing_in_it_acts_on_the_terminal() -> 
     line.close()
 
 
-async def test_what_the_run_took_is_beside_it_as_far_as_there_is_room() -> None:
+async def test_the_cost_of_the_run_is_beside_it_if_there_is_room() -> None:
     for columns, expected in (
         (80, "claude-sonnet-4-5 · bash make test · 3 s · 18.2k tokens · $0.041"),
         (50, "bash make test · 3 s · 18.2k tokens · $0.041"),

@@ -79,7 +79,7 @@ async def test_the_last_block_is_shown_while_it_grows_and_gone_when_it_is_printe
     terminal.view.close()
 
 
-def test_what_is_said_beside_an_answer_is_apart_from_it_and_wraps_at_words(
+def test_messages_are_set_apart_from_an_answer_and_wrap_at_words(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     monkeypatch.setattr("codeagent.console.run_view._size", lambda fd: (20, 10))

@@ -15,13 +15,13 @@ def printed(capsys: pytest.CaptureFixture[str]) -> list[str]:
     return capsys.readouterr().out.splitlines()
 
 
-def test_a_program_gets_the_lines_that_it_knows(capsys: pytest.CaptureFixture[str]) -> None:
+def test_a_program_gets_plain_lines(capsys: pytest.CaptureFixture[str]) -> None:
     print_table(COLUMNS, ROWS, ["bash prompt"])
     assert printed(capsys) == ["bash prompt"]
 
 
 @pytest.mark.parametrize("width", [60, 80, 120, 200])
-def test_a_table_fits_the_terminal_and_cuts_only_what_may_be_cut(
+def test_a_table_fits_the_terminal_and_cuts_only_columns_that_allow_it(
     width: int, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
     monkeypatch.setenv("FORCE_COLOR", "1")

@@ -80,8 +80,8 @@ class Walk:
         self.wrong: list[str] = []
 
     def look(self, where: str) -> None:
-        """Note phrases of nobody, rows that are cut where they are chosen, and a page whose last row
-        does not name a key."""
+        """Note phrases that the house style rejects, rows that are cut where they are chosen, and a
+        page whose last row does not name a key."""
         rows = self.screen.screen()
         for row in rows:
             if stumble := STUMBLES.search(row):

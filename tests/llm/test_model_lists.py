@@ -53,7 +53,7 @@ KEYS = {"anthropic": ("x-api-key", "sk-canary")}
         ),
     ],
 )
-async def test_those_that_answer_in_text_are_listed_the_newest_first(
+async def test_models_that_answer_in_text_are_listed_the_newest_first(
     provider: str, path: str, listed: Any, names: list[str]
 ) -> None:
     async with openai_server([]) as fake:
@@ -127,7 +127,7 @@ def test_providers_with_a_known_address_and_those_on_offer_list_their_models() -
         ("nobody/knows", True, None),
     ],
 )
-def test_the_table_tells_models_to_talk_to_from_others(
+def test_the_table_tells_chat_models_from_others(
     model: str, talks: bool, thinks: bool | None
 ) -> None:
     found = facts_of(model)

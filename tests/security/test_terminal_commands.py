@@ -207,7 +207,7 @@ def test_a_wrong_argument_acts_nowhere(product: Product) -> None:
 
 @pytest.mark.soak(tried=len(PAYLOADS), row="terminal payloads")
 def test_what_a_selection_names_and_what_answers_it_act_nowhere(product: Product) -> None:
-    """The answer is that of whoever listens on the socket."""
+    """The answer comes from the process that listens on the socket."""
     state = product.home / "state/codeagent"
     (product.workspace / "a.py").write_text("")
 

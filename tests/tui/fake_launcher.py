@@ -51,7 +51,7 @@ class FakeAgent:
         self.budget: Budget | None = None
         self.rules: tuple[Rule, ...] = ()
         self.mentions: Callable[[str], Mentioned] = lambda text: Mentioned()
-        """What the names behind an `@` stand for."""
+        """What the mentions in a text stand for."""
         self._events: asyncio.Queue[KnownEvent | None] = asyncio.Queue()
 
     def do(self, act: Act) -> Refused | None:
@@ -120,7 +120,7 @@ class FakeLauncher:
     coming: ModelRequest = field(default_factory=lambda: ModelRequest("You are codeagent.", (), ()))
     in_use: Extensions = field(default_factory=all_extensions)
     said: tuple[Message, ...] = ()
-    """What the model is sent."""
+    """The messages that the model is sent."""
     book: FakeRecipes = field(default_factory=FakeRecipes)
     offered: tuple[ModelOffer, ...] = ()
     marks: Path = Path("/nonexistent/models.json")

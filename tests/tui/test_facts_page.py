@@ -60,7 +60,7 @@ async def test_columns_are_aligned_and_numbers_end_where_their_header_ends(tmp_p
         assert "\x1b" not in shown(app) and "[b]runs[/b]" in shown(app)
 
 
-async def test_a_cut_row_is_told_in_full_below_the_list(tmp_path: Path) -> None:
+async def test_a_cut_row_is_shown_in_full_below_the_list(tmp_path: Path) -> None:
     async with page(tmp_path) as (pilot, app, _):
         assert "therefore" not in shown(app)
         await pilot.press("down")

@@ -1,5 +1,5 @@
-"""A change under review in the editor's view of differences: what is saved there becomes the
-answers, and has to be seen again."""
+"""A change under review in the editor's diff view: what is saved there becomes the answers, and has
+to be seen again."""
 
 import shlex
 import sys
@@ -21,7 +21,7 @@ DIFF = DiffBlock(path="src/x.py", before=BEFORE, after=BEFORE.replace("b", "B").
 
 
 def command(code: str) -> EditorSettings:
-    """A view of differences that changes the text on the right with this code."""
+    """A diff view that changes the text on the right with this code."""
     whole = f"import sys; new = open(sys.argv[1]).read(); {code}; open(sys.argv[1], 'w').write(new)"
     words = [sys.executable, "-c", whole, "{after}", "{before}"]
     return EditorSettings(diff=shlex.join(words))
@@ -38,7 +38,7 @@ def command(code: str) -> EditorSettings:
         ("sys.exit(3)", (True, True), "ended with 3"),
     ],
 )
-async def test_what_is_saved_in_the_view_of_differences_is_what_applies(
+async def test_what_is_saved_in_the_diff_view_is_what_applies(
     code: str,
     answers: tuple[HunkAnswer, ...],
     said: str,

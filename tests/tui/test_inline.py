@@ -118,7 +118,7 @@ def test_an_older_page_is_read_above_the_composer_and_left_again(product: Produc
         screen.wait_for(lambda: screen.text().count("paragraph 39") == 1)
 
 
-async def test_what_is_printed_does_not_act_on_the_terminal(tmp_path: Path) -> None:
+async def test_printed_text_does_not_act_on_the_terminal(tmp_path: Path) -> None:
     recording = Recording().run("|".join(PAYLOADS[:40])).answer("|".join(PAYLOADS[40:]))
     options = LaunchOptions(inline=True)
     app = ReplayApp(recording.finish().events, tmp_path, now=recording.now, options=options)

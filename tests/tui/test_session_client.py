@@ -452,7 +452,7 @@ async def test_these_pages_of_facts_can_be_shown_at_any_time(about: About) -> No
     await client.close()
 
 
-async def test_the_page_about_the_context_divides_it_before_anything_was_sent() -> None:
+async def test_the_page_about_the_context_divides_it_before_anything_is_sent() -> None:
     launcher = FakeLauncher()
     client, _, _ = await ready(launcher)
     own = "# Instructions of this workspace (AGENTS.md)\n<agents-md>\nbe good\n</agents-md>"

@@ -75,8 +75,8 @@ class KnownFiles:
 
 
 class DetailsInContext:
-    """The details of the results that are in the model's context, and of what prompts brought with
-    them; everything else that was read is forgotten."""
+    """The details of the results and attachments in the model's context; everything else that was
+    read is forgotten."""
 
     def __init__(
         self,
@@ -104,8 +104,7 @@ class DetailsInContext:
         self.forget_others()
 
     def hear(self) -> None:
-        """Take note of what prompts brought with them since the last time, or that it was taken
-        back."""
+        """Take note of attachments that were added or taken back since the last call."""
         if attached_to(self._line.items) != self._attached:
             self.forget_others()
 

@@ -87,7 +87,7 @@ class AddContext:
 
     text: str
     note: UserMessage | None = None
-    """The note with it, from a hook of codeagent itself; without one, the text is quoted in a
+    """The note to add, if the hook is one of codeagent's own; otherwise the text is quoted in a
     note."""
 
 

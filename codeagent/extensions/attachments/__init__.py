@@ -1,9 +1,9 @@
-"""Files, folders and images in a prompt: what `@` brings with it, and images that are pasted."""
+"""Attachments: the files, folders and images that a prompt mentions with `@`, and pasted images."""
 
 from codeagent.core.extension import Extension, InConversations, InFolders, OnScreen
 
 FOLDER = "attachments"
-"""The folder of pasted images, below that of the state."""
+"""The folder of pasted images, in the state folder."""
 PREFIX = "image:"
 """What the mention of a pasted image begins with."""
 EXTENSION = Extension(
@@ -14,5 +14,5 @@ EXTENSION = Extension(
     ),
     in_folders=InFolders(leftovers={FOLDER: "codeagent.extensions.attachments.pasting:clean"}),
     screen=OnScreen(pastes="codeagent.extensions.attachments.pasting:pasted"),
-    when_off="a path behind an @ is sent as text, and images cannot be pasted",
+    when_off="a path after an @ is sent as text, and images cannot be pasted",
 )

@@ -15,7 +15,7 @@ from codeagent.core.cancel import CancelToken
 from codeagent.core.dataclass import dataclass
 from codeagent.core.errors import CodeagentError
 from codeagent.core.json_types import JsonObject
-from codeagent.core.messages import Attached, ImagePart, text_of
+from codeagent.core.messages import Attachment, ImagePart, text_of
 from codeagent.core.notes import framed
 from codeagent.core.runtime import Mentioned
 from codeagent.core.sanitize import one_line, spelled, unspelled
@@ -30,16 +30,16 @@ from codeagent.tools.pictures import LARGEST, picture
 _MENTION = re.compile(r"(?<![^\s(\[{'\"])@(?:\"([^\"\n]+)\"(:[\d-]+)?|([^\s\"]+))")
 _LINES = re.compile(r"(.+):(\d{1,9})(?:-(\d{1,9}))?")
 _ELSEWHERE = re.compile(r"[A-Za-z0-9][\w-]*:\S+", re.ASCII)
-"""What a server may offer; that it is not a file is not worth a line."""
+"""Names that a server may offer, which stay text without a message."""
 _PASTED = re.compile(r"[\w-][\w.-]{0,99}", re.ASCII)
 _AT_THE_END = ".,;:!?)]}'\""
 """Punctuation that may follow a name in a sentence without being part of it."""
 _MOST = 20
 _MOST_CHARACTERS = 120_000
-"""Of all texts that one prompt brings with it."""
+"""Characters of all texts that one prompt brings."""
 _PAGE = 2_000
 """Lines of a file at most."""
-_HEAD = "The user shows you these with what they typed. A file's lines come with their numbers:"
+_HEAD = "The user attached these to the prompt. Lines of files are numbered:"
 
 
 @dataclass(frozen=True)
@@ -55,9 +55,9 @@ class _Target:
 
 @dataclass(frozen=True)
 class _Found:
-    """What one name stands for."""
+    """What one mention stands for."""
 
-    shown: Attached
+    shown: Attachment
     text: str
     image: ImagePart | None = None
 
@@ -74,7 +74,7 @@ async def read_mentions(host: Host, text: str) -> Mentioned:
                 raise Failed(f"at most {_MOST} are read")
             one = await _read(host, name)
             if len(one.text) > room:
-                raise Failed("too long beside the others")
+                raise Failed("too long together with the others")
             found.append(one)
             room -= len(one.text)
         except (ToolError, CodeagentError) as error:
@@ -109,7 +109,7 @@ async def _read(host: Host, name: str) -> _Found:
         return _of_text(target, text, count(text.count("\n"), "name"))
     first, last = target.lines or (1, _PAGE)
     args = ReadArgs(path=target.path, offset=first, limit=last - first + 1)
-    # What it shows counts as read once it is sent: `Attached.details`.
+    # What it shows counts as read once it is sent: `Attachment.details`.
     result = await _called(host, Read(workspace, ReadTracker(workspace)), args)
     for part in result.content:
         if isinstance(part, ImagePart):
@@ -134,7 +134,7 @@ def _target(host: Host, name: str) -> _Target:
 
 
 def _readings(typed: str) -> Iterator[tuple[str, tuple[int, int] | None]]:
-    """Yield what a name may mean: a path as it is, and one with lines behind it."""
+    """Yield what a name may mean: a path, and a path followed by lines."""
     yield unspelled(typed), None
     if lines := _LINES.fullmatch(typed):
         first = max(1, int(lines[2]))
@@ -142,7 +142,7 @@ def _readings(typed: str) -> Iterator[tuple[str, tuple[int, int] | None]]:
 
 
 async def _called(host: Host, tool: Tool[Any], args: Any) -> ToolResult:
-    """Return what the tool shows, if the rules need nobody's answer for that. Raises ToolError,
+    """Return what the tool shows, if the rules allow it without a question. Raises ToolError,
     CodeagentError."""
     permissions = host.shared.permissions
     key = tool.approval_key(args)
@@ -167,7 +167,7 @@ def _lines_of(target: _Target, details: JsonObject) -> str:
 
 def _of_text(target: _Target, text: str, size: str, details: JsonObject | None = None) -> _Found:
     about = f"{size} · ~{len(text) // 4:,} tokens"
-    return _Found(Attached(name=target.name, about=about, details=details or {}), text)
+    return _Found(Attachment(name=target.name, about=about, details=details or {}), text)
 
 
 def _pasted(name: str) -> _Found:
@@ -187,5 +187,5 @@ def _pasted(name: str) -> _Found:
 def _picture(name: str, title: str, data: bytes) -> _Found:
     """Raises NotAnImage."""
     found = picture(data)
-    attached = Attached(name=name, about=found.about, thumbnail=found.thumbnail)
+    attached = Attachment(name=name, about=found.about, thumbnail=found.thumbnail)
     return _Found(attached, f"{title}: an image, {found.about}", found.part)

@@ -1,4 +1,5 @@
-"""Several sessions at once: a board of them, and sessions that run on without a terminal."""
+"""Several sessions at once: a board of them, and detached sessions, which run without a
+terminal."""
 
 from codeagent.core.extension import (
     Extension,
@@ -12,7 +13,7 @@ from codeagent.core.extension import (
 
 EXTENSION = Extension(
     name="board",
-    about="a board of all sessions, and sessions that run on without a terminal",
+    about="a board of all sessions, and detached sessions, which run without a terminal",
     subcommands=(
         Subcommand(
             name="board",
@@ -23,7 +24,7 @@ EXTENSION = Extension(
         ),
         Subcommand(
             name="attach",
-            about="show a session that runs without a terminal",
+            about="show a detached session on this terminal",
             module="codeagent.extensions.board.attach_command",
         ),
     ),
@@ -32,7 +33,7 @@ EXTENSION = Extension(
             ScreenOption(
                 name="detach",
                 metavar="PROMPT",
-                about="work on a prompt without a terminal; codeagent attach shows it",
+                about="work on a prompt in a detached session; codeagent attach shows it",
                 work="codeagent.extensions.board.holder:detached",
             ),
         ),
@@ -46,7 +47,7 @@ EXTENSION = Extension(
             ),
             SlashCommand(
                 name="detach",
-                about="let this session work on its own",
+                about="leave this session working without a terminal",
                 does="codeagent.extensions.board.page:detach",
                 group="conversation",
                 after="board",
@@ -61,9 +62,9 @@ EXTENSION = Extension(
                 keys=(
                     PageKey(name="close", about="back", keys=("escape", "q")),
                     PageKey(name="open", about="open the session", keys=("enter",)),
-                    PageKey(name="down", about="the next session", keys=("down", "j")),
-                    PageKey(name="up", about="the session before", keys=("up", "k")),
-                    PageKey(name="stop", about="end its process; asks once", keys=("x",)),
+                    PageKey(name="down", about="next session", keys=("down", "j")),
+                    PageKey(name="up", about="previous session", keys=("up", "k")),
+                    PageKey(name="stop", about="end its process, after a question", keys=("x",)),
                     PageKey(name="yes", about="yes, end it", keys=("y",)),
                 ),
             ),

@@ -1,4 +1,4 @@
-"""`codeagent attach`: shows a session that runs without a terminal."""
+"""`codeagent attach`: shows a detached session on this terminal."""
 
 import argparse
 from typing import TYPE_CHECKING
@@ -22,7 +22,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 
 def main(args: argparse.Namespace, app: "App") -> int:
-    require_terminal("`codeagent sessions board` lists sessions without a terminal")
+    require_terminal("`codeagent sessions board` also works in a pipe")
     if args.id is None:
         attach(last_held())
         return 0

@@ -1,4 +1,4 @@
-"""Shows a held screen on this terminal until it ends or is left."""
+"""Shows a detached session on this terminal until it ends or is left."""
 
 import os
 import signal
@@ -18,7 +18,7 @@ from codeagent.tui.terminal import RESET
 
 
 def held_session(store: SessionStore, session_id: str) -> Path | None:
-    """Return the socket of a session that runs without a terminal; None if it does not."""
+    """Return the socket of a detached session; None if the session is not one."""
     try:
         store.check_free(session_id)
     except SessionInUse as error:
@@ -28,17 +28,18 @@ def held_session(store: SessionStore, session_id: str) -> Path | None:
 
 
 def last_held() -> Path:
-    """Return the socket of the screen that was detached last. Raises ConfigError."""
+    """Return the socket of the session that was detached last. Raises ConfigError."""
     found = sorted(held_socket(0).parent.glob("*"), key=lambda path: path.stat().st_mtime)
     if not found:
         raise ConfigError(
-            'no session runs without a terminal: codeagent --detach "PROMPT" starts one'
+            'no session is detached: codeagent --detach "PROMPT" starts one'
         )
     return found[-1]
 
 
 def attach(path: Path) -> None:
-    """Show a screen on this terminal, which is restored at the end. Raises ConfigError."""
+    """Show a detached session on this terminal, which is restored at the end. Raises
+    ConfigError."""
     connection = connected(path)
     terminal = sys.stdin.fileno()
     before = termios.tcgetattr(terminal)
@@ -61,21 +62,21 @@ def attach(path: Path) -> None:
 
 
 def start_held(arguments: Sequence[str]) -> tuple[bool, str]:
-    """Run codeagent with arguments that detach it, in a process of its own, as this one has
-    threads; return whether that went well, and what it said. Blocks."""
+    """Run codeagent with arguments that detach it, in a process of its own, because this one has
+    threads; return whether it succeeded, and what it printed. Blocks."""
     words = [sys.executable, "-P", "-m", "codeagent", *arguments]
     done = subprocess.run(words, capture_output=True, text=True, check=False)
     return done.returncode == 0, done.stderr
 
 
 def leave() -> None:
-    """Let go of the terminal that shows this process's screen. Raises ConfigError."""
+    """Detach the terminal that shows this process's screen. Raises ConfigError."""
     with connected(held_socket(os.getpid())) as connection:
         connection.send(LEAVE)
 
 
 def connected(path: Path) -> socket.socket:
-    """Connect to a held screen of this user. Raises ConfigError."""
+    """Connect to a detached session of this user. Raises ConfigError."""
     connection = socket.socket(socket.AF_UNIX)
     try:
         if path.stat().st_uid != os.getuid():
@@ -85,6 +86,6 @@ def connected(path: Path) -> socket.socket:
         connection.close()
         path.unlink(missing_ok=True)  # its process was killed
         raise ConfigError(
-            "that session no longer runs without a terminal: codeagent --resume opens it"
+            "that session is not detached: codeagent --resume opens it"
         ) from error
     return connection

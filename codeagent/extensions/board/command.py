@@ -58,7 +58,7 @@ def main(args: argparse.Namespace, app: "App") -> int:
 def _table(board: SessionBoard, folders: tuple[str, ...]) -> int:
     rows = board.rows(folders)
     if not rows:
-        say("no session yet; codeagent run PROMPT makes one")
+        say("no sessions yet; codeagent run PROMPT starts one")
         return 0
     print(f"{'STATE':<17}  {'AGE':>3}  {'COST':>8}  {'SESSION':<24}  {'TITLE':<40}  FOLDER")
     for row in rows:

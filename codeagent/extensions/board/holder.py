@@ -1,9 +1,8 @@
-"""Holds the screen of a session on a terminal of its own, which others attach to.
+"""Holds the screen of a detached session on a pseudo-terminal, to which a terminal can attach.
 
-The session is the whole screen on a pseudo-terminal that this process keeps: everything works as
-without it, and nothing is lost between two looks. A terminal that attaches hands over its
-descriptor through a socket that only the user can open; this process reads keys from it and writes
-to it until it leaves.
+The whole screen runs on that pseudo-terminal, so everything works as on a real one, and nothing is
+lost while no terminal is attached. A terminal that attaches passes its descriptor through a socket
+that only the user can open; this process reads keys from it and writes to it until it leaves.
 """
 
 import fcntl
@@ -26,17 +25,17 @@ from codeagent.core.errors import ConfigError
 from codeagent.disk.private import make_private_folder
 
 ATTACH, RESIZED, LEAVE = b"a", b"w", b"l"
-"""What a client sends: its terminal comes with the first; it was resized; whoever is attached
-should leave."""
+"""What a client sends: to attach its terminal, whose descriptor comes with it; that it was resized;
+to detach the attached terminal."""
 BUSY = b"b"
 """The answer to a second terminal."""
 HELD = "CODEAGENT_HELD"
-"""The variable that tells a screen that it is held: the process that holds it."""
+"""The variable that tells a screen that it is detached: the id of the process that holds it."""
 _READY = "ready"
 _DRAWS = b"\x1b[?1049h"
 """What a screen writes when it takes its terminal."""
 _STUCK = 2.0
-"""Seconds after which a terminal that takes no more bytes is let go."""
+"""Seconds after which a terminal that takes no more bytes is detached."""
 _PIECE = 1 << 16
 _AT_ONCE = 512
 """Bytes written to a terminal at once, so that writing does not block for long."""
@@ -44,13 +43,13 @@ _SIZE = b"\0" * 8
 
 
 def held_socket(pid: int) -> Path:
-    """Return the socket of the screen that is the process `pid`."""
+    """Return the socket of the screen that runs as process `pid`."""
     return state_dir() / "held" / str(pid)
 
 
 @contextmanager
 def detached(folder: Path, prompt: str) -> Iterator[None]:
-    """Work on a prompt without a terminal, with the other arguments of this command line. Raises
+    """Work on a prompt in a detached session, with the other arguments of this command line. Raises
     ConfigError."""
     words = [*_without("--detach", sys.argv[1:]), "--prompt", prompt]
     hold(words if prompt.strip() else words[:-2], folder)
@@ -85,7 +84,7 @@ def hold(arguments: Sequence[str], folder: Path) -> None:
 
 
 def _hold(arguments: Sequence[str], folder: Path, told: int) -> NoReturn:
-    """Be the process that holds it; ends with the screen."""
+    """Hold the screen in this process, and end with it."""
     try:
         os.setsid()
         if os.fork():
@@ -140,7 +139,7 @@ def _bound(listener: socket.socket, path: Path) -> Iterator[None]:
 
 
 class _Held:
-    """A screen on its own terminal, and the one terminal that shows it."""
+    """A screen on its own pseudo-terminal, and the one terminal that shows it."""
 
     def __init__(self, pid: int, master: int, listener: socket.socket) -> None:
         self._pid = pid
@@ -166,7 +165,8 @@ class _Held:
                     going_on = key.data() is not False and going_on
 
     def _show(self) -> bool:
-        """Show what the screen drew, to nobody if nobody is there; False at its end."""
+        """Pass what the screen drew to the attached terminal, if there is one; False at the end of
+        the screen."""
         data = _read(self._master)
         if data and self._terminal >= 0:
             self._pass_on(data, self._terminal)
@@ -223,7 +223,8 @@ class _Held:
             self.leave()
 
     def _look(self) -> None:
-        """If the screen stopped itself, as Ctrl+Z asks for, let the terminal go and continue it."""
+        """If the screen stopped itself, as on Ctrl+Z, detach the terminal and continue the
+        screen."""
         os.read(self._told, _PIECE)
         pid, status = os.waitpid(self._pid, os.WNOHANG | os.WUNTRACED)
         if pid and os.WIFSTOPPED(status):
@@ -236,7 +237,7 @@ class _Held:
             fcntl.ioctl(self._master, termios.TIOCSWINSZ, size)
 
     def leave(self) -> None:
-        """Let the terminal go; the screen is kept."""
+        """Detach the terminal; the screen keeps running."""
         if self._client is None:
             return
         for each in (self._client, self._terminal):

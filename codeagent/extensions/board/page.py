@@ -1,4 +1,4 @@
-"""`/board` and `/detach`: the sessions on the screen, and leaving one to work without it."""
+"""`/board` and `/detach`: the list of sessions, and leaving one to work without a terminal."""
 
 import asyncio
 import os
@@ -36,7 +36,7 @@ from codeagent.tui.themes import DEFAULT_THEME, Themes, ThemeSwitch
 
 Look = Callable[[], tuple[BoardRow, ...]]
 _LOOK = 2.0
-"""Seconds between two looks at the logs; only what was written since is read."""
+"""Seconds between two reads of the logs; only what was written since is read."""
 _CONTINUE = "Continue where you stopped."
 
 
@@ -95,7 +95,7 @@ class BoardPage(Page[BoardRow | None], inherit_bindings=False):
     def action_stop(self) -> None:
         row = self._marked
         if row is None or not row.in_use:
-            self.say("nothing is running there")
+            self.say("that session is not running")
             return
         self._asked = row.id
         self.guard.close()
@@ -132,7 +132,7 @@ class BoardPage(Page[BoardRow | None], inherit_bindings=False):
             return
         self._rows = rows
         self._listed = listed
-        self._list.nothing = "no session yet"
+        self._list.nothing = "no sessions yet"
         self._list.show(listed)
         counts = (f"{sum(row.state == state for row in rows.values())} {state}" for state in SIGNS)
         self.title_row.tell(" · ".join(each for each in counts if not each.startswith("0 ")))
@@ -225,8 +225,8 @@ async def board(chat: ChatScreen, argument: str) -> None:
 
 
 async def detach(chat: ChatScreen, argument: str) -> None:
-    """Handle `/detach`: a screen that is held lets go of the terminal; another one ends, and its
-    session continues in one that is held. Raises ConfigError."""
+    """Handle `/detach`: a detached session lets its terminal go; any other ends here, and continues
+    as a detached one. Raises ConfigError."""
     if os.environ.get(HELD) == str(os.getppid()):
         leave()
         return
@@ -237,7 +237,7 @@ async def detach(chat: ChatScreen, argument: str) -> None:
     prompt = ""
     if client.running:
         prompt = _CONTINUE
-        chat.tell("the session moves as soon as the calls that are running have ended")
+        chat.tell("the session moves as soon as the running calls have ended")
         await _paused(chat)
     words = _words(chat.launch_options, client.agent.session_id, prompt)
     await chat.end()

@@ -28,7 +28,7 @@ SIGNS: dict[State, str] = {
     "new": "·",
 }
 _MOST = 40
-"""The latest sessions that are shown, besides those in use."""
+"""How many of the latest sessions are shown, besides those in use."""
 _COUNTED = frozenset({"turn.finished", "notice"})
 _KINDS = _COUNTED | {
     "run.started",
@@ -72,8 +72,8 @@ class SessionBoard:
         self._known: dict[SessionSummary, BoardRow] = {}
 
     def rows(self, folders: Iterable[str] = ()) -> tuple[BoardRow, ...]:
-        """Return the sessions of these folders, or of all: those in use first, what waits for the
-        user before the others."""
+        """Return the sessions of these folders, or of all: those in use first, and among them those
+        that wait for the user."""
         wanted = frozenset(folders)
         listed = [
             each for each in self._store.summaries() if not wanted or each.workspace in wanted
@@ -94,7 +94,7 @@ class SessionBoard:
                 return "this is the session on screen: leave it to end it"
             os.kill(error.pid, signal.SIGTERM)
             return f"process {error.pid} was told to end; the session can be resumed"
-        return "nothing is running there"
+        return "that session is not running"
 
     def _row(self, summary: SessionSummary) -> BoardRow:
         try:

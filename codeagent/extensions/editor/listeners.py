@@ -28,7 +28,7 @@ class SelectionListener:
     workspace: str
     socket: str
     token: str
-    """Whoever sends one has read the file."""
+    """A sender has it only from the file."""
 
     def message(self, path: Path, lines: str) -> bytes:
         return json.dumps({"token": self.token, "path": str(path), "lines": lines}).encode() + b"\n"
@@ -36,7 +36,7 @@ class SelectionListener:
 
 @contextmanager
 def announced(state: Path, workspace: Path) -> Iterator[SelectionListener]:
-    """Hold the place of a listener in the state folder. Raises OSError."""
+    """Announce a listener in the state folder, and remove it at the end. Raises OSError."""
     folder = state / "editor"
     make_private_folder(folder)
     name = f"{time.time_ns()}-{os.getpid()}"

@@ -17,7 +17,7 @@ _SECONDS = 5.0
 
 
 async def listen(chat: ChatScreen) -> None:
-    """Take selections until it is cancelled."""
+    """Accept selections until cancelled."""
     workspace = Path((await chat.outbox.ready()).launcher.workspace).resolve()  # noqa: ASYNC240  # one folder
     try:
         with announced(chat.folders.state, workspace) as listener:
@@ -50,7 +50,7 @@ async def _answer(
 
 
 def _take(chat: ChatScreen, listener: SelectionListener, message: bytes) -> str:
-    """Put what was selected into the composer. Raises ValueError for what is no message."""
+    """Put what was selected into the composer. Raises ValueError if the message is malformed."""
     match json.loads(message):
         case {"token": str(token), "path": str(path), "lines": str(lines)}:
             pass

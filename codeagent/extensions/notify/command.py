@@ -21,7 +21,7 @@ _DESKTOP = ("DISPLAY", "WAYLAND_DISPLAY", "XDG_RUNTIME_DIR", "DBUS_SESSION_BUS_A
 
 
 async def run(argv: Sequence[str], workspace: Path, terminal: Terminal) -> None:
-    """Run the user's command to its end, or kill it; say why if that fails."""
+    """Run the user's command to its end, or kill it; report a failure."""
     program = find_program(argv[0], workspace)
     problem = "ended with an error"
     try:

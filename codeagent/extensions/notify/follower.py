@@ -1,4 +1,4 @@
-"""Titles the window, and notifies the user when the agent waits or is done while they look
+"""Sets the window's title, and notifies the user when the agent waits or is done while they look
 elsewhere."""
 
 import asyncio
@@ -21,7 +21,7 @@ _WORDS = {
     "failed": "stopped by an error",
 }
 _TOLD = ("waiting", "done", "failed")
-"""The states that the user is told of; what stopped otherwise, they stopped."""
+"""The states that cause a notification; any other stop is the user's own."""
 _TERM_PROGRAMS: Mapping[str, Channel] = {
     "ghostty": "osc777",
     "WezTerm": "osc777",
@@ -36,7 +36,7 @@ _VARIABLES: Mapping[str, Channel] = {
     "VTE_VERSION": "osc777",
     "ITERM_SESSION_ID": "osc9",
 }
-"""Set by the terminal, and still there in a tmux that was started in it."""
+"""Set by the terminal, and still set in a tmux that was started in it."""
 _TERMS: Mapping[str, Channel] = {
     "xterm-kitty": "osc99",
     "xterm-ghostty": "osc777",
@@ -48,8 +48,8 @@ _TERMS: Mapping[str, Channel] = {
 
 
 def channel(environment: Mapping[str, str]) -> Channel:
-    """Return how the terminal wants to be asked; what is not known is asked with OSC 9, which
-    terminals that do not know it ignore."""
+    """Return the kind of sequence that the terminal understands; OSC 9 for an unknown one, because
+    terminals that do not support it ignore it."""
     if (known := _TERM_PROGRAMS.get(environment.get("TERM_PROGRAM", ""))) is not None:
         return known
     for name, by in _VARIABLES.items():
@@ -62,7 +62,7 @@ def channel(environment: Mapping[str, str]) -> Channel:
 
 
 def sequence(by: Channel, title: str, text: str, *, tmux: bool) -> str:
-    """Return what asks for a notification; a tmux passes it through if it is allowed to."""
+    """Return the sequence for a notification; a tmux passes it through if it is allowed to."""
     own = f"i=codeagent-{os.getpid()}"
     asked = {
         "osc9": f"\x1b]9;{title}: {text}\x07",
@@ -78,7 +78,7 @@ def sequence(by: Channel, title: str, text: str, *, tmux: bool) -> str:
 
 
 def follow(settings: Sections, workspace: Path, terminal: Terminal) -> Follower:
-    """Return what is called with everything that the agent wants of the user."""
+    """Return the follower, which is called whenever the agent's state changes."""
     chosen = settings.section("notify", NotifySettings)
     by = channel(os.environ) if chosen.by == "auto" else chosen.by
     last = Attention()

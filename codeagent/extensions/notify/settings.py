@@ -10,12 +10,13 @@ Channel = Literal["osc9", "osc99", "osc777", "bell", "off"]
 
 @dataclass(frozen=True, kw_only=True)
 class NotifySettings(Section):
-    """What tells you about the agent while you look elsewhere; see docs/how-to/notifications.md."""
+    """How you are told about the agent while you look elsewhere; see
+    docs/how-to/notifications.md."""
 
     by: Literal["auto"] | Channel = "auto"
     """How the terminal is asked for a notification; `auto` chooses by terminal."""
     command: tuple[str, ...] = ()
-    """A program to run instead, with its arguments; one that is exactly `{title}` or `{text}` is
-    replaced."""
+    """A program to run instead, with its arguments; an argument that is exactly `{title}` or
+    `{text}` is replaced."""
     title: bool = True
-    """The title of the window says what the agent is doing."""
+    """Whether the window's title says what the agent is doing."""

@@ -16,7 +16,7 @@ from codeagent.workspace.files import LocalWorkspace
 
 _SUFFIXES = (".md", ".yaml", ".yml")
 SHIPPED = "codeagent's own"
-"""Where a recipe is from that is neither the user's nor the project's; theirs replace it."""
+"""The origin of a recipe that ships; one of the user or the project replaces it."""
 
 
 def recipe_folders(root: Path, own: Path | None) -> tuple[ToolFolder, ...]:

@@ -107,7 +107,7 @@ class AllowedTools:
     tools: ToolsInUse
     step: AllowList
     lent: ToolRegistry
-    """Those that only a step has which names them."""
+    """Tools that only the steps that name them have."""
 
     def __iter__(self) -> Iterator[Tool[Any]]:
         yield from (tool for tool in self.tools if self.step.allows(tool.name))

@@ -116,7 +116,7 @@ class ReplayLauncher(LocalLauncher):
         return replace(super().settings(options), bell=False)
 
     def extensions(self, settings: Settings) -> Extensions:
-        """Return them without those that call the user: a recording wants nothing."""
+        """Return the extensions without those that notify the user: a recording needs nothing."""
         found = super().extensions(settings)
         quiet = (replace(each, screen=replace(each.screen, follower="")) for each in found.on)
         return replace(found, on=tuple(quiet))

@@ -33,7 +33,7 @@ EXTENSION = Extension(
             ),
             SlashCommand(
                 name="btw",
-                about="a side question about this conversation, which keeps no trace of it",
+                about="a side question about this conversation, which leaves no trace in it",
                 does="codeagent.extensions.review.page:btw",
                 arguments="question",
                 group="conversation",
@@ -49,7 +49,7 @@ EXTENSION = Extension(
                 keys=(
                     PageKey(name="open", about="open it in your editor", keys=("enter",)),
                     PageKey(name="next", about="next finding", keys=("down", "j")),
-                    PageKey(name="previous", about="finding before", keys=("up", "k")),
+                    PageKey(name="previous", about="previous finding", keys=("up", "k")),
                 ),
             ),
         ),

@@ -20,11 +20,11 @@ from codeagent.core.messages import (
 from codeagent.core.model import FellBack, ModelAnswer, ModelRequest, Retrying, TextPiece
 
 _ASK = (
-    "(A side question of the user. Answer it now from what you know, in a few sentences, without "
-    "calling a tool; your work goes on afterwards as if it had not been asked.)\n\n"
+    "(A side question from the user. Answer it now from what you know, in a few sentences, without "
+    "calling a tool; afterwards, continue your work as if it had not been asked.)\n\n"
 )
 _RUNNING = "(still running)"
-_NO_TEXT = "The model gave no answer: it wanted to use a tool, which a side question cannot."
+_NO_TEXT = "The model gave no answer: it tried to use a tool, which a side question does not allow."
 
 
 class SideQuestions(LatePart):
@@ -35,8 +35,8 @@ class SideQuestions(LatePart):
         self._host = host
 
     async def ask(self, question: str) -> AsyncGenerator[str, None]:
-        """Yield the answer as far as it came, again and again. Raises CodeagentError, also if a
-        hook denies the question or the budget is used up."""
+        """Yield the answer so far, each time it has grown. Raises CodeagentError, also if a hook
+        denies the question or the budget is used up."""
         host = self._host
         if (why := host.shared.spending.exhausted()) is not None:
             raise CodeagentError(f"{why}; nothing was asked")

@@ -46,7 +46,7 @@ class ReviewFinding:
 
     @classmethod
     def of(cls, given: object) -> "ReviewFinding | None":
-        """Read one back from the details of a logged call; None if it is not as it was written."""
+        """Read a finding back from the details of a logged call; None if it is malformed."""
         match given:
             case {
                 "path": str(path),
@@ -79,14 +79,14 @@ class ReportFindings(Tool[ReportArgs]):
     label = "Findings"
     description = (
         "Show the user the findings of the review, once, all together. line: of the file as it is "
-        "on disk. what: the fault in one line. why: what happens, and how to mend it."
+        "on disk. what: the fault in one line. why: what happens, and how to fix it."
     )
     Args = ReportArgs
     permission = "auto"
     effect = "nothing"
 
     def __init__(self, workspace: Workspace, tell: Callable[[str, str], None]) -> None:
-        """`tell` says to the user what was found; see `Emitter.notice`."""
+        """`tell` reports to the user what was found; see `Emitter.notice`."""
         self._workspace = workspace
         self._tell = tell
 
@@ -129,7 +129,7 @@ class ReportFindings(Tool[ReportArgs]):
             )
         if wrong:
             raise InvalidArgs(
-                "\n".join(["nothing was shown; mend these, and report all again:", *wrong])
+                "\n".join(["nothing was shown; fix these, and report all again:", *wrong])
             )
         return sorted(found, key=lambda one: [*SIGNS].index(one.severity))
 

@@ -1,5 +1,5 @@
-"""The page of `/findings`, with the way to the line of each; the panel of `/btw`, with the answer to
-a side question as it comes."""
+"""The page of `/findings`, which opens each in the user's editor, and the panel of `/btw`, which
+shows the answer to a side question as it streams."""
 
 import asyncio
 from collections.abc import Iterator, Sequence
@@ -30,8 +30,8 @@ from codeagent.tui.transcript.spelling import counted
 
 _STYLES: dict[Severity, StyleName] = {"high": "error", "medium": "warning", "low": "muted"}
 _PACE = 0.1
-"""Seconds between two drawings of an answer that grows."""
-_NONE = "no review has reported anything in this session; /review begins one"
+"""Seconds between two drawings of a growing answer."""
+_NONE = "no review has reported anything in this session; /review starts one"
 
 
 async def findings(chat: ChatScreen, argument: str) -> None:
@@ -75,7 +75,7 @@ class FindingList(MarkedList[ReviewFinding]):
 
 
 class FindingsScreen(Page[None]):
-    """Shows the findings until it is closed; opening one leaves it as it is."""
+    """Shows the findings until it is closed; opening one leaves the page open."""
 
     BINDINGS = bindings("findings", rows=page_rows(EXTENSION))
 
@@ -199,7 +199,7 @@ class AsidePanel(Page[None]):
         self._draw()
 
     def _draw(self) -> None:
-        """Draw what came since, and stay where the user reads."""
+        """Draw what is new, without moving what the user reads."""
         if self._text != self._drawn:
             self._drawn = self._text
             row = self.pane.scroll_offset.y

@@ -23,7 +23,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         "--by", choices=WAYS, help="tokens and money of all sessions by day, model or repository"
     )
     parser.add_argument(
-        "--days", metavar="N", type=count, help="only the last N days; alone it means --by day"
+        "--days", metavar="N", type=count, help="only the last N days; without --by, by day"
     )
 
 

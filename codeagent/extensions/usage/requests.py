@@ -23,9 +23,9 @@ class SpentRequest(NamedTuple):
     """What one request to a model took."""
 
     origin: str
-    """The session, or the one of a child, in whose log it was written first."""
+    """The session, or the child's session, whose log had it first."""
     seq: int
-    """Its number there."""
+    """The number of its event there."""
     at: float
     """Seconds since the epoch."""
     model: str
@@ -33,8 +33,8 @@ class SpentRequest(NamedTuple):
     output_tokens: int
     cache_read_tokens: int
     nanodollars: int | None
-    """Billionths of a dollar: so a cost is rounded once, and sums are exact. None: no price is
-    known."""
+    """Billionths of a dollar, so that a cost is rounded once and sums are exact; None if no price
+    is known."""
 
 
 class SpentSession(NamedTuple):
@@ -45,8 +45,8 @@ class SpentSession(NamedTuple):
 
 
 def spent(store: SessionStore, ids: Iterable[str], since: float = 0.0) -> Iterator[SpentSession]:
-    """Yield what each session spent since then; a request that a fork copied is that of the
-    original, and counted once. Reads only logs that have changed since the last time. Blocks."""
+    """Yield what each session spent since then; a request that a fork copied counts once, for the
+    original. Reads only logs that have changed since the last time. Blocks."""
     path = store.root.parent / _INDEX
     index = _read_index(path)
     changed, seen = False, set[tuple[str, int]]()
@@ -68,12 +68,13 @@ def spent(store: SessionStore, ids: Iterable[str], since: float = 0.0) -> Iterat
     if changed:
         there = set(store.ids())
         kept = {name: row for name, row in index.items() if name in there}
-        with suppress(OSError):  # it costs only time later
+        with suppress(OSError):  # without the index, the next time only takes longer
             replace_private(path, json.dumps(kept).encode(), synced=False)
 
 
 def _read_index(path: Path) -> dict[str, Any]:
-    """Return what is kept of each session: the stamp of its logs, its workspace, its requests."""
+    """Return the index's row of each session: the stamp of its logs, its workspace, its
+    requests."""
     with suppress(UnsafeFile, ValueError, RecursionError):
         index = json.loads(read_small(path, _LARGEST) or b"{}")
         return index if isinstance(index, dict) else {}
@@ -81,7 +82,7 @@ def _read_index(path: Path) -> dict[str, Any]:
 
 
 def _known(row: Any, stamp: list[list[int]]) -> SpentSession | None:
-    """Return what is kept of a session; None if its logs have changed, or the row is damaged."""
+    """Return the index's row of a session; None if its logs have changed, or the row is damaged."""
     with suppress(TypeError, LookupError, ValueError):
         kept, workspace, requests = row
         if kept == stamp:

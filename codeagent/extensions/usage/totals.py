@@ -45,7 +45,7 @@ class Total:
 
     @property
     def weight(self) -> tuple[int, int]:
-        """What totals are compared by: their cost, then their tokens."""
+        """The key by which totals are compared: their cost, then their tokens."""
         return self.nanodollars, self.input_tokens + self.output_tokens
 
 
@@ -97,7 +97,7 @@ def _repository(workspace: str) -> str:
 
 
 def since_days(days: int, now: float) -> float:
-    """Return when the first of so many days began, of which the last is today, in local time."""
+    """Return when the first of that many days began, in local time; the last is today."""
     today = time.localtime(now)
     start = (today.tm_year, today.tm_mon, today.tm_mday - days + 1, 0, 0, 0, 0, 0, -1)
     return time.mktime(start)

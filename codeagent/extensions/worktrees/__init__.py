@@ -17,7 +17,7 @@ EXTENSION = Extension(
             ScreenOption(
                 name="worktree",
                 metavar="NAME",
-                about="work in a copy of the folder as it is now, or return to the one of that name",
+                about="work in a copy of the folder as it is now, or return to the copy of that name",
                 work="codeagent.extensions.worktrees.opening:in_worktree",
                 value_optional=True,
             ),
@@ -25,7 +25,7 @@ EXTENSION = Extension(
         commands=(
             SlashCommand(
                 name="merge",
-                about="take changes of this worktree back",
+                about="merge changes of this worktree into your folder",
                 does="codeagent.extensions.worktrees.page:merge",
                 group="conversation",
                 while_running=False,

@@ -30,7 +30,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     add_flag(listing, "--all", "the worktrees of every folder")
     removing = actions.add_parser("remove", help="remove worktrees of this folder")
     removing.add_argument("names", metavar="NAME", nargs="+")
-    add_flag(removing, "--discard", "also if that loses changes that were not merged")
+    add_flag(removing, "--discard", "even if that loses changes that were not merged")
     add_cwd(listing, removing)
 
 
@@ -43,7 +43,7 @@ async def main(args: argparse.Namespace, app: "App") -> int:
     known = {worktree_name(root.parent): root for root in worktrees_of(origin).values()}
     if unknown := [name for name in args.names if name not in known]:
         raise ConfigError(
-            f"there is no worktree {one_line(unknown[0], 60)!r}: codeagent worktrees list names them; "
+            f"no worktree is called {one_line(unknown[0], 60)!r}: codeagent worktrees list names them; "
             "nothing was removed"
         )
     roots = [known[name] for name in args.names]
@@ -60,7 +60,7 @@ async def _list(roots: list[Path], *, as_json: bool) -> int:
         print_json(rows)
         return 0
     if not rows:
-        say("no worktree; codeagent --worktree NAME makes one")
+        say("no worktrees yet; codeagent --worktree NAME makes one")
         return 0
     print(f"{'WORKTREE':<20}  {'NOT MERGED':<12}  OF")
     for row in rows:

@@ -1,4 +1,4 @@
-"""What a worktree would bring back into the folder that it is a copy of."""
+"""Finds and merges what a worktree would bring back into the folder that it is a copy of."""
 
 import asyncio
 from collections.abc import AsyncIterator, Sequence
@@ -22,10 +22,10 @@ from codeagent.workspace.worktrees import Worktree, kept_worktree
 
 @dataclass(frozen=True)
 class MergeOffer:
-    """A file that can be taken."""
+    """A file that can be merged."""
 
     change: Change[Node]
-    """From what the folder has to what it would have."""
+    """From the folder's version to the merged one."""
     clashes: bool = False
     """Both changed the same lines, so the worktree's version would replace the folder's."""
 
@@ -54,8 +54,8 @@ class MergeBack:
         return tuple(offer for offer in found if offer is not None)
 
     async def take(self, offer: MergeOffer, answers: Sequence[HunkAnswer] | None = None) -> bool:
-        """Write an offer into the folder, or the hunks of it that were taken; tell whether there
-        was one. Raises WorkspaceError; nothing was written then."""
+        """Write an offer, or the hunks of it that were taken, into the folder; return whether any
+        were. Raises WorkspaceError and writes nothing."""
         change = offer.change
         if answers is not None:
             try:
@@ -81,7 +81,7 @@ class MergeBack:
         return None if here == wanted else MergeOffer(Change(path, here, wanted), clashes)
 
     async def _both(self, change: Change[Node], here: Node | None) -> tuple[Node | None, bool]:
-        """MergeBack a file that both changed; return the worktree's, and True, if that is not
+        """Merge a file that both changed; return the worktree's version and True if that is not
         possible."""
         before, after = change.before, change.after
         both = Change(change.path, here, after)

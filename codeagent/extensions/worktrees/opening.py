@@ -64,7 +64,7 @@ async def _make(origin: Path, key: str) -> None:
         )
         worktree.keep(origin)
     except OSError as error:
-        raise CheckpointError(f"no worktree can be made ({error.strerror})") from error
+        raise CheckpointError(f"the worktree cannot be made ({error.strerror})") from error
     finally:
         store.close()
     if worktree.git and (elsewhere := git_elsewhere(worktree.root, own)) is not None:

@@ -48,12 +48,12 @@ class AttentionWatch:
         self._followers: tuple[Follower, ...] = ()
         self._last: Attention | None = None
         self._worked = False
-        """A run was seen: one that had ended before is nothing to tell of."""
+        """Whether a run was seen: one that ended before that is not reported."""
         self._watched = (state.status, state.approvals, state.boundary)
 
     async def begin(self, app: App[Any], client: "SessionReader") -> None:
         """Begin, if the screen is drawn on a terminal. Raises ConfigError."""
-        driver = app._driver  # as Textual's own `App.bell` does; nothing public writes
+        driver = app._driver  # as Textual's own `App.bell` does; no public method writes
         if not isinstance(driver, TerminalDriver):
             return
         self._followers = await client.followers(AppTerminal(app, driver, self._state))

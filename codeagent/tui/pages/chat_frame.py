@@ -100,7 +100,7 @@ class ChatFrame(Screen[None]):
         return self._conversation
 
     def _inline(self) -> dict[str, Any]:
-        """Return how to make a view that prints what has ended above the screen."""
+        """Return what makes a view that prints finished turns above the screen."""
         from functools import partial  # all of this is for this kind of screen only
 
         from codeagent.tui.inline import InlineDriver
@@ -214,7 +214,7 @@ class ChatFrame(Screen[None]):
             rows = [PickerRow(place, place) for place in places]
             chosen = await self.app.push_screen_wait(Picker("Open in your editor", rows))
         elif chosen is None:
-            self.tell("no FILE:LINE of this workspace here")
+            self.tell("no FILE:LINE of this workspace in it")
         if chosen is not None:
             path, _, line = chosen.rpartition(":")
             await self._open_place(path, int(line))

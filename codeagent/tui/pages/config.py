@@ -26,8 +26,8 @@ async def config(chat: ChatScreen, argument: str) -> None:
     if name:
         setting = found.get(name)
         if setting is None or not setting.is_one_value:
-            near = " or ".join(alike(name, found, 3)) or "no other name is like it"
-            raise ConfigError(f"{one_line(name, 40)} cannot be set here; did you mean {near}?")
+            near = " or ".join(alike(name, found, 3))
+            raise ConfigError(f"{one_line(name, 40)} cannot be set here{near and f'; did you mean {near}?'}")
         value: str | None = text or await chat.app.push_screen_wait(_picker(setting))
         if value is not None:
             note = f"{name}: {await _kept(chat, setting, value)}, for the next start"
@@ -40,7 +40,7 @@ async def config(chat: ChatScreen, argument: str) -> None:
 
 
 async def _kept(chat: ChatScreen, setting: Setting, value: str) -> str:
-    """Write a value into the user's file, and say how that went. Raises ConfigError."""
+    """Write a value into the user's file, and return what was done. Raises ConfigError."""
     launcher = (await chat.outbox.ready()).launcher
     return await asyncio.to_thread(launcher.keep, {setting.name: setting.read(value)})
 

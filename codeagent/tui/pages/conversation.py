@@ -36,7 +36,7 @@ if TYPE_CHECKING:  # it loads pydantic, which would delay the first keys
     from codeagent.tui.session_client import SessionClient
 
 _PAUSE = 0.1
-"""Seconds without a key after which it is shown what the text would bring with it."""
+"""Seconds without a key after which the attachments of the text are shown."""
 _LEAVES = 0.05
 """Seconds that a prompt which waited for the start has to leave, once the start is complete."""
 
@@ -68,7 +68,7 @@ class ConversationParts:
         self._offers: tuple[Reference, ...] = ()
         """What extensions offer besides their commands."""
         self._pastes: Reference = ""
-        """Of the extension that makes mentions of what is pasted."""
+        """Of the extension that turns pasted text into mentions."""
         self._offered: dict[Reference, tuple[Action, ...]] = {}
         self._prompts: tuple[Action, ...] = ()
         self._resources: tuple[str, ...] = ()
@@ -176,7 +176,7 @@ class ConversationParts:
         composer.set_files((*files, *self._resources))
 
     def show_attached(self, text: str, area: ComposerArea) -> None:
-        """Show what would be sent with the text, once nothing was typed for a moment."""
+        """Show the attachments of the text, once nothing was typed for a moment."""
         if "@" in text or area.shows_attached:
             self.view.run_worker(self._attach(text, area), group="attached", exclusive=True)
 

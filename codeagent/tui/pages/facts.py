@@ -1,4 +1,4 @@
-"""A page of facts: rows in columns that can be filtered, each with what Enter does about it."""
+"""The facts page: rows in columns that can be filtered, each with what Enter does."""
 
 from functools import cached_property
 from itertools import accumulate, zip_longest
@@ -78,7 +78,7 @@ class FactList(MarkedList[FactRow]):
                 assert_never(row)
 
     def more(self, fact: Fact) -> str:
-        """Return what the row has no room for: its cells, if one is cut, and what they are about."""
+        """Return what the row has no room for: its cells, if one is cut, and its description."""
         cut = "…" in "".join(self._aligned(fact, self.scrollable_content_region.width - 4))
         return flat(_GAP.join((*(fact.cells if cut else ()), fact.about)).strip(), 1_000)
 

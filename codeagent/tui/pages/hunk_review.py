@@ -253,7 +253,7 @@ class HunkReview(DiffPage[tuple[HunkAnswer, ...] | None]):
             self.dismiss(self.sheet.answers)
 
     def action_difference(self) -> None:
-        """Edit the whole file beside the old one, in the user's own view of differences."""
+        """Edit the whole file beside the old one, in the user's own diff view."""
         if self.count:
             self._edit_difference()
 

@@ -46,7 +46,7 @@ _AROUND = 4
 
 @dataclass(frozen=True)
 class _ModelLine(PickerRow):
-    """A row with what is in its columns."""
+    """A row, and the texts of its columns."""
 
     signs: str = ""
     """Whether it is in use, and a favourite."""
@@ -229,7 +229,7 @@ class ModelPicker(Picker):
         )
 
     def _describe(self, key: str) -> None:
-        """Say everything about the marked model, and who did not answer."""
+        """Show everything known about the marked model, and which servers did not answer."""
         self.tell("")
         row = self.models.get(key)
         self._notes.show(
@@ -238,7 +238,7 @@ class ModelPicker(Picker):
         )
 
     async def action_favourite(self) -> None:
-        """Make the marked model a favourite, or no longer."""
+        """Add the marked model to the favourites, or remove it."""
         row = self.models.get(self.chosen or "")
         if row is None:
             return
@@ -295,7 +295,7 @@ class _Head(RowWidget):
 
 
 class _Notes(RowsWidget):
-    """Draws what is known of the marked model, and who did not answer."""
+    """Draws what is known about the marked model, and which servers did not answer."""
 
     DEFAULT_CSS = """
     _Notes { height: auto; }
@@ -322,7 +322,7 @@ class _Notes(RowsWidget):
 
 
 def _detail_rows(width: int) -> int:
-    """Return how many rows are kept for what is known of a model."""
+    """Return how many rows are kept for what is known about a model."""
     return 2 if width >= 110 else 3 if width >= 80 else 4
 
 
@@ -340,7 +340,7 @@ def _cells(facts: ModelFacts) -> tuple[str, ...]:
 
 
 def _described(row: ModelRow) -> str:
-    """Return everything that is known of a model, in words."""
+    """Return everything that is known about a model, in words."""
     facts = row.facts or ModelFacts()
     abilities = {"tools": facts.tools, "thinking": facts.thinking, "images": facts.images}
     said = [

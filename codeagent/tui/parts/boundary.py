@@ -40,7 +40,7 @@ _INDENT = 6
 _END = 1_000
 """Characters shown of each end of a long target."""
 _OUTLINE = 6
-"""Rows shown of a plan that the user changed; as it was, it is in the conversation above."""
+"""Rows shown of a plan that the user changed; the original is in the conversation above."""
 _FENCE = re.compile(r"\s{0,3}(```|~~~)")
 _ITEM = re.compile(r"\s{0,3}(?:#{1,6}|[-*+]|\d{1,3}[.)])\s+\S")
 _HEADING = re.compile(r"\s{0,3}#{1,6}\s+")

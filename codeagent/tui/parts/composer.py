@@ -134,7 +134,7 @@ class Composer(VimPrompt):
             self.replace(f"{meant} ", (row, column), (row, column + len(shown)))
 
     def mark_mentions(self, names: Sequence[str]) -> None:
-        """Show these names behind an `@` as what they are: more than text."""
+        """Highlight these names after an `@`: they are attachments."""
         self._marked = names
         self.notify_style_update()
         self.refresh()

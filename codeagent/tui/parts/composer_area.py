@@ -27,11 +27,11 @@ _ROOMY = 10
 own."""
 
 
-class AttachedRows(RowsWidget):
-    """What goes with the text when it is sent, a row each: its name, and how large it is."""
+class AttachmentRows(RowsWidget):
+    """The attachments of the text, a row each: name and size."""
 
     DEFAULT_CSS = """
-    AttachedRows { height: auto; width: 1fr; display: none; }
+    AttachmentRows { height: auto; width: 1fr; display: none; }
     """
 
     def __init__(self) -> None:
@@ -77,7 +77,7 @@ class ComposerArea(Vertical):
         self._state = state
         self._mode_key = mode_key
         self._rule = RuleRow(("─", "─"))
-        self._attached = AttachedRows()
+        self._attached = AttachmentRows()
 
     def compose(self) -> ComposeResult:
         yield self._rule
@@ -115,8 +115,7 @@ class ComposerArea(Vertical):
         return bool(self._attached.display)
 
     def attach(self, chips: Sequence[tuple[str, str]], refusal: str = "") -> None:
-        """Show the names and sizes of what is sent with the text, below it; `refusal` is why it
-        cannot be sent."""
+        """Show the attachments of the text below it; `refusal` is why it cannot be sent."""
         self._attached.show(chips, refusal)
         self.composer.mark_mentions([name for name, _ in chips])
 

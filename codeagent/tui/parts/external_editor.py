@@ -1,4 +1,4 @@
-"""Opens texts, places and differences in the user's own editor, and lends it the terminal."""
+"""Opens texts, places and diffs in the user's own editor, and lends it the terminal."""
 
 import asyncio
 import os
@@ -28,11 +28,11 @@ from codeagent.disk.opens import file_inside
 
 _WITH_GOTO = frozenset({"code", "code-insiders", "codium", "cursor", "windsurf"})
 _WINDOWS = _WITH_GOTO | {"gedit", "gvim", "idea", "kate", "pycharm", "subl", "xdg-open", "zed"}
-"""Editors with windows of their own, which do not need the terminal."""
+"""Graphical editors, which do not need the terminal."""
 _BY_NAME = _WITH_GOTO | {"helix", "hx", "subl", "zed"}
 """Editors that take FILE:LINE; any other takes +LINE FILE."""
 _LOOK = 0.1
-"""Seconds between two looks whether an editor beside the screen has ended."""
+"""Seconds between two checks whether a graphical editor has ended."""
 _FIELD = re.compile(r"\{(file|line|before|after)\}")
 
 
@@ -96,7 +96,7 @@ async def edit_difference(app: App[Any], name: str, texts: tuple[str, str]) -> s
     wanted = _setting(app, "diff")
     if wanted is None:
         example = 'diff = "code --wait --diff {before} {after}"'
-        raise EditorFailed(f"set your editor's view of differences first: [editor] {example}")
+        raise EditorFailed(f"set your editor's diff view first: [editor] {example}")
     with TemporaryDirectory(prefix="codeagent-diff-") as folder:
         sides = {side: Path(folder, side, name) for side in ("before", "after")}
         for file, text in zip(sides.values(), texts, strict=True):
@@ -125,15 +125,15 @@ def _setting(app: App[Any], name: Literal["open", "diff"]) -> str | None:
 
 
 async def _show(app: App[Any], workspace: Path, setting: tuple[str, str], **places: str) -> None:
-    """Run the user's command, each place in its word. Raises EditorFailed."""
+    """Run the user's command, each placeholder filled in within its word. Raises EditorFailed."""
     argv = _command(*setting, workspace)
     filled = [_FIELD.sub(lambda found: places.get(found[1], found[0]), word) for word in argv[1:]]
     await _run_beside(app, [argv[0], *filled])
 
 
 async def _run_beside(app: App[Any], argv: list[str]) -> None:
-    """Run an editor: one with windows of its own beside the screen, any other in the terminal.
-    Raises EditorFailed."""
+    """Run an editor: a graphical one beside the screen, any other in the terminal. Raises
+    EditorFailed."""
     if Path(argv[0]).name not in _WINDOWS:
         await _in_terminal(app, argv)
         return

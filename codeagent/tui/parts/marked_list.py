@@ -190,7 +190,7 @@ class PickerRow:
     warn: bool = False
     """Whether the description is a warning."""
     keys: str = ""
-    """What can be pressed instead of choosing it, at the right."""
+    """The key that does the same, at the right."""
     heading: bool = False
     """Whether it heads the rows below it, and cannot be chosen; not shown among matches."""
 

@@ -1,5 +1,5 @@
-"""The user's own words in the status line: a template of fields, and a program whose first line is
-one of them."""
+"""The user's own status line: a template of fields, and the status command, whose first line is one
+of them."""
 
 import asyncio
 import json
@@ -20,7 +20,7 @@ from codeagent.tui.rendering.lines import cut_end
 from codeagent.tui.status import Status
 
 _EVERY = 5.0
-"""Seconds between two starts of the program, but for the end of a turn."""
+"""Seconds between two starts of the program, except at the end of a turn."""
 _SECONDS = 2.0
 """How long the program may take."""
 _MOST_BYTES = 4096
@@ -47,7 +47,7 @@ class OwnStatus:
 
 
 class StatusProgram:
-    """Runs the user's program when what it may be about has changed, and keeps its first line.
+    """Runs the user's program when one of the fields has changed, and keeps its first line.
 
     It runs at most every few seconds, and at the end of a turn at once; never while nothing
     happens.

@@ -137,7 +137,7 @@ class PromptText(TextArea, inherit_bindings=False):
         self.cursor_blink = False
         self._killed = ""
         self.mark = _MARK
-        """What stands before the first row; as wide as the gutter."""
+        """The sign before the first row; as wide as the gutter."""
         self.typed_at = float("-inf")
         """When the user last changed the text, on the clock of `time.monotonic`."""
 

@@ -1,5 +1,5 @@
-"""vim's keys for a text: the change and the cursor that each command of normal and visual mode
-means."""
+"""vim's keys for a text: what each command of normal and visual mode does to the text and the
+cursor."""
 
 from collections.abc import Iterator
 from typing import Any, Literal
@@ -70,7 +70,7 @@ class Vim:
         self.anchor = 0
         """Where the selection of visual mode began."""
         self.pressed = ""
-        """The keys of a command that is not complete."""
+        """The keys of an incomplete command."""
         self._register = ("", False)
         """The text, and whether it is whole lines."""
         self._sought = ""
@@ -104,7 +104,8 @@ class Vim:
         return _to(at)
 
     def press(self, key: str, text: str, at: int) -> Iterator[VimEdit | Do]:
-        """Yield what is to be done: nothing while a command is incomplete, or if it is none."""
+        """Yield what is to be done: nothing while a command is incomplete, or if the keys are not
+        one."""
         self.pressed += key
         normal = self.mode == "normal"
         found = (_COMMAND if normal else _IN_VISUAL).fullmatch(self.pressed, partial=True)

@@ -1,4 +1,4 @@
-"""The prompt's text with vim's keys, for those whose file of keys asks for them."""
+"""The prompt's text with vim's keys, for users whose `keys.yaml` turns them on."""
 
 from typing import TYPE_CHECKING, Literal
 
@@ -16,11 +16,11 @@ if TYPE_CHECKING:  # most users do without it
 _ARROWS = {"left": "h", "right": "l", "up": "k", "down": "j"}
 _MARKS = {"": "❯ ", "insert": "❯ ", "normal": "❮ ", "visual": "◆ "}
 _BEGINS = ("/", "@", "!")
-"""What begins a prompt in normal mode, too, when nothing is written."""
+"""What begins a prompt even in normal mode, if it is empty."""
 
 
 class VimPrompt(PromptText):
-    """Starts in insert mode, where its keys are those of any prompt, but for Esc."""
+    """Starts in insert mode, where its keys are those of any prompt, except Esc."""
 
     DEFAULT_CSS = """
     VimPrompt {

@@ -1,4 +1,4 @@
-"""Draws what goes with a prompt: a row each and, of an image, what it looks like, in half blocks."""
+"""Draws the attachments of a prompt: a row each and, for an image, a thumbnail in half blocks."""
 
 import base64
 import zlib
@@ -20,7 +20,7 @@ _MOST_ROWS = 32
 
 
 def attached_row(name: str, about: str, width: int, palette: Palette) -> Line:
-    """Return a row with a name and how large it is."""
+    """Return a row with a name and a size."""
     size = cut_end(flat(about), max(1, width // 2))
     named = cut_middle(flat(name), max(1, width - cells(size) - 4))
     return line([("+ ", palette.accent), (named, palette.text), (f"  {size}", palette.muted)])

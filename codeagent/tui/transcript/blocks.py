@@ -8,7 +8,7 @@ from codeagent.tui.rendering.output_buffer import OutputBuffer
 
 if TYPE_CHECKING:  # the first frame does not show calls
     from codeagent.core.display import DisplayBlock
-    from codeagent.core.messages import Attached
+    from codeagent.core.messages import Attachment
 
 Detail = Literal["quiet", "normal", "full"]
 """How much of batches, tool cards and thinking is shown: one line each, the usual amount, or
@@ -98,7 +98,7 @@ class PromptBlock(Block):
     text: str = ""
     source: str = "prompt"
     """prompt, steer, interrupt, follow_up, or note (written by codeagent itself)."""
-    attached: "tuple[Attached, ...]" = ()
+    attached: "tuple[Attachment, ...]" = ()
     """What it brought with it."""
 
 

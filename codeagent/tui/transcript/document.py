@@ -22,7 +22,7 @@ from codeagent.tui.transcript.blocks import (
 
 if TYPE_CHECKING:  # the first frame does not show a plan
     from codeagent.core.approval_events import PlannedCall
-    from codeagent.core.messages import Attached
+    from codeagent.core.messages import Attachment
 
 BlockT = TypeVar("BlockT", bound=Block)
 _EARLIER = "reading the earlier messages …"
@@ -132,7 +132,7 @@ class Document:
         self.close()
         self._add(PromptBlock(len(self.blocks), text=text, source=source))
 
-    def attach(self, attached: "tuple[Attached, ...]") -> None:
+    def attach(self, attached: "tuple[Attachment, ...]") -> None:
         """Add what the user's last text brought with it."""
         said = next((each for each in reversed(self.blocks) if isinstance(each, PromptBlock)), None)
         if said is not None:

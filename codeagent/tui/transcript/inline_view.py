@@ -1,5 +1,5 @@
-"""The transcript of a screen below the shell's lines: shows the turn that is going on, and prints
-what has ended into the terminal's scrollback."""
+"""The transcript of a screen below the shell's lines: shows the current turn, and prints finished
+ones into the terminal's scrollback."""
 
 from collections.abc import Callable, Sequence
 from typing import Any
@@ -33,7 +33,7 @@ class InlineView(TranscriptView):
         self._printed = 0
         """How many blocks were printed."""
         self._turned = False
-        """The user turned a page back, and not to the end again."""
+        """Whether the user turned a page back, and did not return to the end."""
 
     def on_mount(self) -> None:
         super().on_mount()

@@ -87,7 +87,7 @@ class FoundMatches:
         blocks: Sequence[AnyBlock],
         shown: Mapping[int, Sequence[Line]] = MappingProxyType({}),
     ) -> None:
-        """`shown` are the rows of the blocks on screen, where more may be written than their text."""
+        """`shown` are the rows of the blocks on screen, which may show more than their text."""
         flags = re.NOFLAG if text != text.lower() else re.IGNORECASE
         self._pattern = re.compile(re.escape(text), flags)
         self._spans: dict[int, tuple[Sequence[Line], dict[int, list[MatchSpan]]]] = {}

@@ -122,7 +122,7 @@ class Sheet:
             self._forget()
 
     def paint_again(self) -> None:
-        """Forget the strips of rows, as what is a link in them has changed."""
+        """Forget the strips of rows, because the links in them have changed."""
         for drawn in self._kept.values():
             drawn.finished.clear()
 

@@ -85,7 +85,7 @@ class TranscriptView(SheetView, can_focus=True):
     """Called with the number of the current match, from 1, and of all matches when either
     changes."""
     workspace: Path | None = None
-    """Where the files are whose places are links; None: there are none."""
+    """The folder whose files' places become links; None for no links."""
     _cursor: CursorStop | None = None
     _pressed: tuple[int, int] | None = None
     _finding: FoundMatches | None = None

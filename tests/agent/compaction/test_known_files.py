@@ -7,7 +7,7 @@ from pathlib import Path
 from codeagent.agent.compaction.known_files import DetailsInContext, KnownFiles
 from codeagent.changes.diff import diff_block
 from codeagent.core.history import BranchingHistory
-from codeagent.core.messages import Attached, Message, UserMessage
+from codeagent.core.messages import Attachment, Message, UserMessage
 from codeagent.session.transcript import ToolDetails
 from codeagent.tools.edit.reads import ReadTracker
 from codeagent.workspace.files import LocalWorkspace
@@ -32,11 +32,11 @@ def test_a_file_that_was_read_and_changed_is_one_line(
     workspace.close()
 
 
-def test_what_prompts_brought_counts_in_order_and_for_as_long_as_it_is_in_the_conversation() -> (
+def test_attachments_count_as_read_in_order_and_while_they_are_in_the_conversation() -> (
     None
 ):
     def note(name: str) -> UserMessage:
-        shown = Attached(name=name, about="1 line", details={"path": name})
+        shown = Attachment(name=name, about="1 line", details={"path": name})
         return UserMessage(content=(), source="note", attached=(shown,))
 
     line: BranchingHistory[Message] = BranchingHistory([note("a")])

@@ -1,4 +1,4 @@
-"""What a prompt brings with it, on the screen."""
+"""The attachments of a prompt, on the screen."""
 
 import base64
 import zlib
@@ -12,12 +12,12 @@ from textual.pilot import Pilot
 
 from codeagent.core.display import ImageBlock, Thumbnail
 from codeagent.core.events import MessageAdded
-from codeagent.core.messages import Attached
+from codeagent.core.messages import Attachment
 from codeagent.core.notes import framed
 from codeagent.core.runtime import Mentioned
 from codeagent.tools.pictures import picture
 from codeagent.tui.pages.conversation import ConversationParts
-from codeagent.tui.parts.composer_area import AttachedRows
+from codeagent.tui.parts.composer_area import AttachmentRows
 from codeagent.tui.rendering.attached import thumbnail_lines
 from codeagent.tui.rendering.palette import Palette, palette_of
 from tests.extensions.attachments.drawn import drawn
@@ -28,8 +28,8 @@ from tests.tui.scripts import Recording
 
 SHOWN = picture(drawn((96, 48))).thumbnail
 FOUND = (
-    Attached(name="red.png", about="96×48 · 0.1 kB", thumbnail=SHOWN),
-    *(Attached(name=f"src/{name}.py", about="3 lines · ~9 tokens") for name in "abcdef"),
+    Attachment(name="red.png", about="96×48 · 0.1 kB", thumbnail=SHOWN),
+    *(Attachment(name=f"src/{name}.py", about="3 lines · ~9 tokens") for name in "abcdef"),
 )
 
 
@@ -41,7 +41,7 @@ def mentions(text: str) -> Mentioned:
 
 def rows(app: ReplayApp) -> list[str]:
     """What is below the composer."""
-    area = app.chat.query_one(AttachedRows)
+    area = app.chat.query_one(AttachmentRows)
     return [row.text for row in area.rows(app.size.width, palette_of(app))] if area.display else []
 
 

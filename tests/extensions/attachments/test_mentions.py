@@ -61,7 +61,7 @@ def test_files_lines_folders_and_images_go_with_the_prompt(product: Product) -> 
     assert said == []
 
 
-def test_what_is_missing_outside_or_secret_stays_text_and_is_said(product: Product) -> None:
+def test_what_is_missing_outside_or_secret_stays_text_and_is_reported(product: Product) -> None:
     names = ["nope.py", "../home/outside.txt", "/etc/passwd", ".env", "link.txt", "hidden.txt"]
     note, said = sent(product, " ".join(f"@{name}" for name in names) + " @git:log @")
     assert note == {}
@@ -84,7 +84,7 @@ def test_a_damaged_image_a_binary_file_and_too_much_stay_text(product: Product) 
     long = " ".join(f"@long{number}.txt" for number in range(6))
     note, said = sent(product, f"@bad.png @prog {long}")
     assert "@bad.png (it is damaged" in said[0] and "@prog (prog is a binary file" in said[0]
-    assert "(too long beside the others)" in said[0]
+    assert "(too long together with the others)" in said[0]
     assert note["attached"][0]["about"].startswith("first ")
     assert len(json.dumps(note)) < 200_000
 
@@ -133,7 +133,7 @@ def test_a_picture_that_the_model_reads_is_scaled_and_has_a_small_copy(product: 
     assert bad["blocks"] == []
 
 
-def test_a_run_for_people_says_what_stays_text(product: Product) -> None:
+def test_a_run_for_users_says_what_stays_text(product: Product) -> None:
     done = product.run(product.script(say("ok")), prompt="see @a.txt and @nope.py")
     assert "sent as text: @nope.py (not a file or folder here)" in done.err
 

@@ -85,7 +85,7 @@ async def test_no_program_of_the_workspace_is_asked(
     assert await pasted(folder / "work", None) == ""
 
 
-def test_images_that_were_pasted_long_ago_are_removed(folder: Path) -> None:
+def test_images_pasted_long_ago_are_removed(folder: Path) -> None:
     old, new = put(folder, "kept/old", b"1"), put(folder, "kept/new", b"2")
     os.utime(old, (0, 0))
     clean(folder / "kept")

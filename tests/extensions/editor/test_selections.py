@@ -1,4 +1,4 @@
-"""Selections from an editor: only whoever can read the token reaches the line the user types in,
+"""Selections from an editor: only a process that can read the token reaches the line the user types in,
 and only lines of files of the workspace get there."""
 
 import argparse
@@ -108,7 +108,7 @@ async def test_the_command_finds_the_screen_of_the_innermost_project(
     async with listening(tmp_path) as (_, app, _file, _listener):
         monkeypatch.setattr(command, "state_dir", lambda: tmp_path / "state")
         monkeypatch.chdir(tmp_path / "project/src")
-        with announced(tmp_path / "state", tmp_path):  # a project around it, and nobody there
+        with announced(tmp_path / "state", tmp_path):  # a project around it, with no screen
             code = await asyncio.to_thread(command.main, _args("a.py:10-20"), None)  # type: ignore[arg-type]  # no app is needed
         assert code == 0
         assert app.chat.composer.text == "@src/a.py:10-20 "
@@ -136,7 +136,7 @@ def test_what_a_killed_process_left_is_removed_and_the_user_is_told_to_start_one
         assert list((state / "editor").glob("*.json")) == []
 
 
-def test_a_file_that_others_can_read_or_that_is_damaged_announces_nobody(tmp_path: Path) -> None:
+def test_a_file_that_others_can_read_or_that_is_damaged_announces_no_screen(tmp_path: Path) -> None:
     with announced(tmp_path, tmp_path):
         (file,) = (tmp_path / "editor").glob("*.json")
         assert len(list(listeners_for(tmp_path, tmp_path / "a"))) == 1

@@ -1,4 +1,5 @@
-"""The user who looks elsewhere is told once what the agent wants, in the way of their terminal."""
+"""A user who looks elsewhere is notified once of what the agent wants, in the way that their
+terminal understands."""
 
 import asyncio
 import os
@@ -111,7 +112,7 @@ def test_kitty_gets_both_parts_under_one_id_of_this_process() -> None:
     )
 
 
-def test_who_looks_elsewhere_is_told_what_is_waited_for_and_of_the_end() -> None:
+def test_a_user_who_looks_elsewhere_is_notified_of_a_question_and_of_the_end() -> None:
     terminal = FakeTerminal()
     told = following(terminal)
     for now in (WORKING, WAITING, WORKING, DONE):
@@ -128,7 +129,7 @@ def test_who_looks_elsewhere_is_told_what_is_waited_for_and_of_the_end() -> None
     ]
 
 
-def test_a_further_question_is_told_and_an_answered_one_is_not() -> None:
+def test_another_question_is_notified_and_an_answered_one_is_not() -> None:
     terminal = FakeTerminal()
     told = following(terminal, by="bell")
     told(WAITING)
@@ -148,7 +149,7 @@ def test_a_further_question_is_told_and_an_answered_one_is_not() -> None:
         (False, {}, Attention("idle", "acme-api")),
     ],
 )
-def test_nobody_is_disturbed(in_front: bool, chosen: dict[str, Any], then: Attention) -> None:
+def test_the_user_is_notified_only_if_needed(in_front: bool, chosen: dict[str, Any], then: Attention) -> None:
     terminal = FakeTerminal(in_front=in_front)
     told = following(terminal, **chosen)
     told(WORKING)
@@ -204,7 +205,7 @@ async def test_a_command_gets_each_text_as_one_argument(notifier: tuple[str, Pat
         (shutil.which("false"), "ended with an error"),
     ],
 )
-async def test_a_command_that_fails_is_said(command: str, said: str) -> None:
+async def test_a_command_that_fails_is_reported(command: str, said: str) -> None:
     terminal = FakeTerminal()
     following(terminal, command=(command,))(WAITING)
     async with asyncio.timeout(30):
@@ -236,7 +237,7 @@ async def test_a_command_that_hangs_is_ended_with_the_screen() -> None:
         await running
 
 
-def test_a_recording_that_is_replayed_calls_nobody(tmp_path: Path) -> None:
+def test_replaying_a_recording_notifies_nobody(tmp_path: Path) -> None:
     def play() -> Any:
         raise AssertionError
 
@@ -266,7 +267,7 @@ def seen(recording: Recording) -> Attention:
         (thinking().finish("interrupted"), "stopped", ""),
     ],
 )
-def test_the_events_say_what_the_agent_wants(recorded: Recording, state: str, about: str) -> None:
+def test_the_events_say_what_the_agent_is_doing(recorded: Recording, state: str, about: str) -> None:
     now = seen(recorded)
     assert (now.state, now.about, now.place) == (state, about, "acme-api")
 

@@ -64,7 +64,7 @@ async def test_it_can_be_asked_while_a_call_runs_and_no_call_of_its_answer_does(
         if isinstance(event, ToolStarted) and not answers:
             answers.append(await ask(s))
     assert answers == [
-        "The model gave no answer: it wanted to use a tool, which a side question cannot."
+        "The model gave no answer: it tried to use a tool, which a side question does not allow."
     ]
     assert text_of(s.model.requests[1].messages[-2].content) == "(still running)"  # type: ignore[union-attr]  # a result
     assert len(of(s.journal.events, ToolStarted)) == 1

@@ -45,7 +45,7 @@ def run(product: Product, recipe: str, *turns: Turn, more: tuple[str, ...] = ())
     return results(done.events)
 
 
-def test_findings_outside_the_files_of_the_workspace_are_refused_until_they_are_mended(
+def test_findings_outside_the_files_of_the_workspace_are_refused_until_they_are_fixed(
     product: Product,
 ) -> None:
     wrong = [
@@ -197,7 +197,7 @@ async def test_a_pull_request_is_opened_as_its_command_was_shown(
     assert not (tmp_path / "ran").exists()
 
 
-async def test_a_pull_request_that_was_shown_otherwise_is_not_opened(
+async def test_a_pull_request_that_differs_from_what_was_shown_is_not_opened(
     repository: Path, tmp_path: Path
 ) -> None:
     workspace = LocalWorkspace(repository)
@@ -217,7 +217,7 @@ async def test_a_pull_request_that_was_shown_otherwise_is_not_opened(
         ("git@github.com:acme/api.git", "--web", "--web as a branch"),
     ],
 )
-async def test_what_cannot_be_given_to_gh_is_said_with_what_to_do_instead(
+async def test_what_gh_cannot_take_is_reported_with_what_to_do_instead(
     repository: Path, url: str, base: str, said: str
 ) -> None:
     with (repository / ".git/config").open("a") as config:

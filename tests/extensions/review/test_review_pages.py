@@ -86,7 +86,7 @@ async def test_without_a_review_it_says_how_to_begin_one(tmp_path: Path) -> None
     async with app.run_test(size=(80, 24)) as pilot:
         await settled(pilot)
         await enter(pilot, "/findings")
-        await until(pilot, lambda: "/review begins one" in notice(app))
+        await until(pilot, lambda: "/review starts one" in notice(app))
         log(app, reported())
         await enter(pilot, "/findings")
         await until(pilot, lambda: notice(app) == "the last review found nothing")

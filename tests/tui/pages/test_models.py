@@ -65,7 +65,7 @@ async def opened(pilot: Pilot[None], app: ReplayApp, *offers: ModelOffer) -> Non
         ((60, 20), " ●  anthropic/claude-sonnet-4-5   200k     3/15", "next request about $0.055"),
     ],
 )
-async def test_each_fact_has_a_column_where_there_is_room_and_is_told_of_the_marked_model(
+async def test_each_fact_has_a_column_if_there_is_room_and_is_shown_for_the_marked_model(
     tmp_path: Path, size: tuple[int, int], row: str, told: str
 ) -> None:
     app = ReplayApp([], tmp_path, now=0.0)

@@ -1,4 +1,4 @@
-"""Places of the workspace open in the user's own editor, and a difference in its own view."""
+"""Places of the workspace open in the user's own editor, and a diff in its own view."""
 
 import asyncio
 import json
@@ -94,7 +94,7 @@ async def test_a_program_of_the_workspace_is_not_run(workspace: Path, tmp_path: 
             await open_place(lending, workspace, "src/a;b.py", 1)
 
 
-async def test_what_is_saved_in_the_view_of_differences_comes_back(
+async def test_what_is_saved_in_the_diff_view_comes_back(
     workspace: Path, tmp_path: Path
 ) -> None:
     code = (
@@ -109,7 +109,7 @@ async def test_what_is_saved_in_the_view_of_differences_comes_back(
     assert await edit_difference(lending, "a.py", ("before\n", "after\n")) == "after\nmine\n"
 
 
-async def test_without_a_command_for_differences_it_is_said_how_to_set_one(tmp_path: Path) -> None:
+async def test_without_a_diff_command_the_error_says_how_to_set_one(tmp_path: Path) -> None:
     with pytest.raises(EditorFailed, match="diff = "):
         await edit_difference(app(tmp_path), "a.py", ("", ""))
 
@@ -127,7 +127,7 @@ def test_a_command_that_would_open_nothing_is_refused(given: dict[str, str], lac
         checked(FileSettings, {"editor": given})
 
 
-async def test_an_editor_with_windows_is_left_open_when_the_screen_goes_on(
+async def test_a_graphical_editor_stays_open_when_the_screen_stops_waiting(
     workspace: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     program = tmp_path / "kate"

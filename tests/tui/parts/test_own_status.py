@@ -205,7 +205,7 @@ async def test_the_program_runs_after_a_change_and_not_while_nothing_happens(
         await until(pilot, lambda: "ready · 2 · ? keys" in shown(app))
 
 
-async def test_a_failure_of_the_program_is_said_in_its_place(tmp_path: Path) -> None:
+async def test_a_failure_of_the_program_is_shown_in_its_place(tmp_path: Path) -> None:
     app = ReplayApp([], tmp_path, now=0.0)
     async with app.run_test(size=(80, 24)) as pilot:
         await settled(pilot)

@@ -217,7 +217,7 @@ def test_a_dot_repeats_the_last_change(before: str, keys: str, then: str) -> Non
 
 
 @for_each("keys", ["d<x", "2<x", "zx", "dzx", "f<x", "QZx", "di<x", "dv", "\x07x", "/x"])
-def test_what_is_no_command_is_forgotten(keys: str) -> None:
+def test_keys_that_are_not_a_command_are_forgotten(keys: str) -> None:
     assert after("|abc", keys) in ("|bc", "|abc")
 
 

@@ -88,7 +88,7 @@ async def test_esc_in_normal_mode_is_left_to_the_screen_unless_a_command_is_begu
         assert app.said == [("escape",)] and composer.typed == "foo"
 
 
-async def test_esc_closes_a_list_before_it_is_vims(tmp_path: Path) -> None:
+async def test_esc_closes_a_list_before_vim_gets_it(tmp_path: Path) -> None:
     async with writing(tmp_path) as (_, composer, pilot):
         await pilot.press("slash")
         assert composer.choices.is_open
@@ -117,7 +117,7 @@ async def test_k_and_j_lead_to_earlier_prompts(tmp_path: Path) -> None:
         assert composer.typed == "two" and composer.cursor_location == (0, 2)
 
 
-async def test_a_chip_is_one_letter(tmp_path: Path) -> None:
+async def test_a_chip_counts_as_one_letter(tmp_path: Path) -> None:
     async with writing(tmp_path, "a ") as (app, composer, pilot):
         app.post_message(events.Paste("long " * 400))
         await pilot.pause()

@@ -1,4 +1,4 @@
-"""Sessions that run on without a terminal, and the board that lists them."""
+"""Detached sessions, which run without a terminal, and the board that lists them."""
 
 import json
 import os
@@ -36,7 +36,7 @@ def parent_of(pid: int) -> int:
 
 @contextmanager
 def detached(product: Product, model: str, *options: str) -> Iterator[int]:
-    """A session that works on a prompt without a terminal; yields the process of its screen."""
+    """A detached session that works on a prompt; yields the process of its screen."""
     subprocess.run(["git", "init", "-q", product.workspace], check=True)
     own = ("--model", model, "--sandbox", "off")
     with program(product, *own, *options, "--detach", "write a file") as screen:
@@ -55,7 +55,7 @@ def board(product: Product) -> list[dict[str, object]]:
     return rows
 
 
-def test_a_question_waits_without_a_terminal_and_is_answered_by_who_attaches(
+def test_a_detached_session_waits_with_its_question_until_a_user_attaches(
     product: Product,
 ) -> None:
     with detached(product, product.script(*WRITES)) as pid:
@@ -91,7 +91,7 @@ def test_a_question_waits_without_a_terminal_and_is_answered_by_who_attaches(
         assert held(product) == []
 
 
-def test_ctrl_z_and_a_signal_give_the_terminal_back_while_the_session_works_on(
+def test_ctrl_z_and_a_signal_give_the_terminal_back_while_the_session_keeps_working(
     product: Product,
 ) -> None:
     with detached(product, product.script(*WRITES)) as pid:
@@ -109,7 +109,7 @@ def test_ctrl_z_and_a_signal_give_the_terminal_back_while_the_session_works_on(
 
 
 @pytest.mark.parametrize("killed", ["screen", "holder"])
-def test_a_session_whose_process_was_killed_is_resumed_as_any(
+def test_a_detached_session_whose_process_was_killed_can_be_resumed(
     product: Product, killed: str
 ) -> None:
     model = product.script(*WRITES)
@@ -127,7 +127,7 @@ def test_a_session_whose_process_was_killed_is_resumed_as_any(
     assert row["state"] == "done"
 
 
-def test_what_keeps_a_session_from_starting_is_said(product: Product) -> None:
+def test_a_session_that_cannot_start_says_why(product: Product) -> None:
     with program(product, "--step", "--detach", "go", "--nonsense") as screen:
         assert screen.exit_code() == 2
         assert "--nonsense" in " ".join(screen.screen())
@@ -136,7 +136,7 @@ def test_what_keeps_a_session_from_starting_is_said(product: Product) -> None:
         assert "there is no session" in " ".join(screen.screen())
 
 
-def test_the_board_shows_who_waits_opens_it_and_ends_it(product: Product) -> None:
+def test_the_board_shows_which_session_waits_opens_it_and_ends_it(product: Product) -> None:
     with detached(product, product.script(*WRITES)):
         with program(product, "attach") as screen:
             screen.wait_for("Tab to answer")
@@ -193,7 +193,7 @@ def test_a_session_on_screen_moves_to_the_background_at_the_next_boundary(produc
     assert row["in_use"] is False
 
 
-def test_a_worktree_without_a_terminal_is_one_worktree(product: Product) -> None:
+def test_a_detached_session_makes_one_worktree(product: Product) -> None:
     (product.workspace / "a.txt").write_text("a")
     with detached(product, product.script(*WRITES), "--worktree"):
         with program(product, "attach") as screen:
