@@ -83,7 +83,9 @@ class _Parser(argparse.ArgumentParser):
     """Reports a usage error in one line, and shows its help in colours on a terminal."""
 
     def __init__(self, **options: Any) -> None:
-        own = {"color": False} if sys.version_info >= (3, 14) else {}  # Python's own colours differ from ours
+        own = (
+            {"color": False} if sys.version_info >= (3, 14) else {}
+        )  # Python's own colours differ from ours
         super().__init__(**{"allow_abbrev": False, "formatter_class": _Help, **own, **options})
         self.register("action", "parsers", _Actions)
 

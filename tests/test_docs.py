@@ -97,7 +97,9 @@ def test_every_decision_has_a_number_of_its_own() -> None:
 
 
 def test_every_picture_is_drawn_by_the_command_and_shown_in_a_page() -> None:
-    shown = {picture for page in PAGES for picture in re.findall(r"images/(.*)\.svg", page.read_text())}
+    shown = {
+        picture for page in PAGES for picture in re.findall(r"images/(.*)\.svg", page.read_text())
+    }
     drawn = {picture.stem for picture in (DOCS / "images").glob("*.svg")}
     assert (drawn, shown) == (set(PICTURES), set(PICTURES))
 

@@ -71,9 +71,10 @@ def _product() -> Iterator[Product]:
 def printed(title: str, *arguments: str, until: str = "") -> str:
     """Draw what `python *arguments` prints in the end, or once this is on the screen."""
     with _product() as product:
+        model = product.script(*SCRIPT)
         for prompt in ("fix the date parser", "why is the build slow?"):
             product.run(product.script(say("Done.")), prompt=prompt)
-        arguments = tuple(each.replace("MODEL", product.script(*SCRIPT)) for each in arguments)
+        arguments = tuple(model if each == "MODEL" else each for each in arguments)
         environment = product.environment | {"PYTHONPATH": str(ROOT)}
         command = (sys.executable, "-P", *arguments)
         with PtyScreen(command, environment, product.workspace, (80, 200)) as screen:

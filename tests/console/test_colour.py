@@ -31,7 +31,9 @@ CASES = (
 )
 
 
-def test_a_terminal_has_colours_unless_the_user_turns_them_off(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_terminal_has_colours_unless_the_user_turns_them_off(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
     for terminal, variables, table, colours in CASES:
         for name in ("TERM", "NO_COLOR", "FORCE_COLOR"):
             monkeypatch.delenv(name, raising=False)

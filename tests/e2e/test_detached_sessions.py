@@ -55,9 +55,7 @@ def board(product: Product) -> list[dict[str, object]]:
     return rows
 
 
-def test_a_detached_session_waits_with_its_question_until_a_user_attaches(
-    product: Product,
-) -> None:
+def test_a_detached_session_waits_with_its_question_until_a_user_attaches(product: Product) -> None:
     with detached(product, product.script(*WRITES)) as pid:
         with program(product, "attach", size=(60, 20)) as screen:
             screen.wait_for("new.txt")

@@ -31,9 +31,7 @@ def last_held() -> Path:
     """Return the socket of the session that was detached last. Raises ConfigError."""
     found = sorted(held_socket(0).parent.glob("*"), key=lambda path: path.stat().st_mtime)
     if not found:
-        raise ConfigError(
-            'no session is detached: codeagent --detach "PROMPT" starts one'
-        )
+        raise ConfigError('no session is detached: codeagent --detach "PROMPT" starts one')
     return found[-1]
 
 
@@ -85,7 +83,5 @@ def connected(path: Path) -> socket.socket:
     except OSError as error:
         connection.close()
         path.unlink(missing_ok=True)  # its process was killed
-        raise ConfigError(
-            "that session is not detached: codeagent --resume opens it"
-        ) from error
+        raise ConfigError("that session is not detached: codeagent --resume opens it") from error
     return connection

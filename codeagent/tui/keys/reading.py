@@ -78,12 +78,7 @@ READING = (
     Action("hunks.reject_all", "leave all hunks out", "R", on="HunkReview"),
     Action("hunks.edit", "write its new lines yourself", "e", on="HunkReview"),
     Action("hunks.editor", "the same in $EDITOR", "ctrl+g", on="HunkReview"),
-    Action(
-        "hunks.difference",
-        "edit the file in your editor's diff view",
-        "d",
-        on="HunkReview",
-    ),
+    Action("hunks.difference", "edit the file in your editor's diff view", "d", on="HunkReview"),
     Action(
         "hunks.next_file", "/diff: next file", "right_square_bracket", "file(1)", on="ChangesScreen"
     ),

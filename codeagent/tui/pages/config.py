@@ -27,7 +27,9 @@ async def config(chat: ChatScreen, argument: str) -> None:
         setting = found.get(name)
         if setting is None or not setting.is_one_value:
             near = " or ".join(alike(name, found, 3))
-            raise ConfigError(f"{one_line(name, 40)} cannot be set here{near and f'; did you mean {near}?'}")
+            raise ConfigError(
+                f"{one_line(name, 40)} cannot be set here{near and f'; did you mean {near}?'}"
+            )
         value: str | None = text or await chat.app.push_screen_wait(_picker(setting))
         if value is not None:
             note = f"{name}: {await _kept(chat, setting, value)}, for the next start"

@@ -32,9 +32,7 @@ def test_a_file_that_was_read_and_changed_is_one_line(
     workspace.close()
 
 
-def test_attachments_count_as_read_in_order_and_while_they_are_in_the_conversation() -> (
-    None
-):
+def test_attachments_count_as_read_in_order_and_while_they_are_in_the_conversation() -> None:
     def note(name: str) -> UserMessage:
         shown = Attachment(name=name, about="1 line", details={"path": name})
         return UserMessage(content=(), source="note", attached=(shown,))

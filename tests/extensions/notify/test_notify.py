@@ -149,7 +149,9 @@ def test_another_question_is_notified_and_an_answered_one_is_not() -> None:
         (False, {}, Attention("idle", "acme-api")),
     ],
 )
-def test_the_user_is_notified_only_if_needed(in_front: bool, chosen: dict[str, Any], then: Attention) -> None:
+def test_the_user_is_notified_only_if_needed(
+    in_front: bool, chosen: dict[str, Any], then: Attention
+) -> None:
     terminal = FakeTerminal(in_front=in_front)
     told = following(terminal, **chosen)
     told(WORKING)
@@ -267,7 +269,9 @@ def seen(recording: Recording) -> Attention:
         (thinking().finish("interrupted"), "stopped", ""),
     ],
 )
-def test_the_events_say_what_the_agent_is_doing(recorded: Recording, state: str, about: str) -> None:
+def test_the_events_say_what_the_agent_is_doing(
+    recorded: Recording, state: str, about: str
+) -> None:
     now = seen(recorded)
     assert (now.state, now.about, now.place) == (state, about, "acme-api")
 

@@ -94,9 +94,7 @@ async def test_a_program_of_the_workspace_is_not_run(workspace: Path, tmp_path: 
             await open_place(lending, workspace, "src/a;b.py", 1)
 
 
-async def test_what_is_saved_in_the_diff_view_comes_back(
-    workspace: Path, tmp_path: Path
-) -> None:
+async def test_what_is_saved_in_the_diff_view_comes_back(workspace: Path, tmp_path: Path) -> None:
     code = (
         "import os, sys; old, new = sys.argv[1:]; text = open(new).read(); "
         "assert open(old).read() == 'before\\n' and not os.stat(old).st_mode & 0o077; "
