@@ -123,11 +123,12 @@ def _words(leaf: Any) -> tuple[str, ...]:
 
 
 def field_words(kind: Any) -> dict[str, str]:
-    """Return the string below each field of a class and its bases, on one line."""
+    """Return the string below each field of a class and its bases, on one line and in the words of
+    a file, which has no None."""
     found: dict[str, str] = {}
     for base in (each for each in reversed(kind.__mro__) if is_dataclass(each)):
         found |= own_words(base)
-    return found
+    return {name: words.replace("None", UNSET) for name, words in found.items()}
 
 
 def own_words(kind: Any) -> dict[str, str]:

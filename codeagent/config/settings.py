@@ -112,8 +112,8 @@ class ContextSettings(Section):
     review_seconds: Seconds = 30.0
     """How long that waits for you in mode auto; then the summary is used."""
     window: PositiveInt | None = None
-    """Tokens; None: what is known of the model. For a local server that was started with a smaller
-    one."""
+    """Tokens; None: what is known about the model. For a local server that was started with a
+    smaller one."""
 
 
 @record
@@ -321,7 +321,7 @@ class ModelSettings(Section):
     model: Name | None = None
     """The model to use, as `--model` names it."""
     api_base: Url | None = None
-    """The address of the model's server; None: that of its provider."""
+    """The address of the model's server; None: its provider's."""
     fallback_model: Name | None = None
     """Takes over once `model` is overloaded or refused after its retries."""
     thinking: Literal["off", "low", "medium", "high"] | PositiveInt | None = None

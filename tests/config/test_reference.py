@@ -27,6 +27,7 @@ def test_a_setting_has_its_value_its_origin_and_what_it_is_about() -> None:
         False,
     )
     assert "bell" in found()["bell"].about
+    assert not any("None" in each.about for each in found().values())
 
 
 def test_the_sections_of_extensions_are_listed_and_tables_cannot_be_set_on_one_line() -> None:
