@@ -39,6 +39,7 @@ ELSEWHERE = {
     "fork",
     "find",
     "suspend",
+    "detach",
 }
 """Commands that leave the screen, or that do something at once and open nothing."""
 STUMBLES = re.compile(
