@@ -94,6 +94,9 @@ class Walk:
         """Open what a slash command opens; False if it only says something."""
         self.screen.send(f"/{command} ", "enter")
         at_rest(self.screen)
+        with suppress(AssertionError):  # some pages read files before they open
+            self.screen.wait_for(lambda: not is_composing(self.screen), timeout=1)
+        at_rest(self.screen)
         self.look(f"/{command}")
         return not is_composing(self.screen)
 

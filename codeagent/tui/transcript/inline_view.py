@@ -14,9 +14,9 @@ _MOST_PRINTED = 2_000
 
 
 class InlineView(TranscriptView):
-    """As high as what is not printed yet, up to half of the terminal; half of it while it is read.
+    """Is as high as what is not printed yet, up to half of the terminal; half of it while it is read.
 
-    `at_rest` says whether a turn is going on; `print_above` prints rows above the screen, or
+    `at_rest` says whether no turn is running; `print_above` prints rows above the screen, or
     returns False if it cannot now.
     """
 
