@@ -54,8 +54,8 @@ class MergeBack:
         return tuple(offer for offer in found if offer is not None)
 
     async def take(self, offer: MergeOffer, answers: Sequence[HunkAnswer] | None = None) -> bool:
-        """Write an offer, or the hunks of it that were taken, into the folder; return whether any
-        were. Raises WorkspaceError and writes nothing."""
+        """Write an offer, or those of its hunks that were taken, into the folder; return whether
+        there was one. Raises WorkspaceError and writes nothing."""
         change = offer.change
         if answers is not None:
             try:
