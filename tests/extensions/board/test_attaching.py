@@ -1,4 +1,4 @@
-"""Reaching and starting a session that runs without a terminal."""
+"""Reaching and starting a detached session."""
 
 import os
 import socket
@@ -17,7 +17,7 @@ from codeagent.extensions.board.page import start_held
 def test_the_socket_of_a_process_that_was_killed_is_removed(tmp_path: Path) -> None:
     path = tmp_path / "1"
     listen_at(path).close()
-    with pytest.raises(ConfigError, match="no longer runs without a terminal"):
+    with pytest.raises(ConfigError, match="no longer detached"):
         connected(path)
     assert not path.exists()
 
