@@ -85,8 +85,9 @@ class Walk:
         for place, row in enumerate(rows):
             if stumble := STUMBLES.search(row):
                 self.wrong.append(f"{where}: says {stumble[0]!r}")
-            others = " ".join(" ".join([*rows[:place], *rows[place + 1 :]]).split())
-            cut = " ".join(row.partition("…")[0].split())[-10:].strip()
+            # Words may be broken where a row ends.
+            others = "".join("".join([*rows[:place], *rows[place + 1 :]]).split())
+            cut = "".join(row.partition("…")[0].split())[-10:]
             if row.lstrip().startswith("▸") and "…" in row and cut not in others:
                 self.wrong.append(f"{where}: is cut: {row.strip()}")
 
