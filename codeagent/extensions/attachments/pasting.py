@@ -13,7 +13,7 @@ from pathlib import Path
 from urllib.parse import unquote
 
 from codeagent.config.local_environment import state_dir
-from codeagent.core.host_programs import CLIPBOARD, NOWHERE, run_program
+from codeagent.core.host_programs import CLIPBOARD, NOWHERE, minimal, run_program
 from codeagent.core.programs import find_program
 from codeagent.core.sanitize import spelled
 from codeagent.disk.opens import read_regular
@@ -26,6 +26,8 @@ _CLIPBOARDS = (
     ("xclip", "-selection", "clipboard", "-target", "image/png", "-out"),
     ("osascript", "-e", "the clipboard as «class PNGf»"),
 )
+_DESKTOP = ("DISPLAY", "WAYLAND_DISPLAY", "XAUTHORITY", "XDG_RUNTIME_DIR")
+"""The variables with which a program finds the user's desktop."""
 _IN_HEX = re.compile(rb"\xc2\xabdata PNGf([0-9A-F]+)\xc2\xbb\s*")
 """What osascript prints."""
 _SECONDS = 5.0
@@ -57,7 +59,7 @@ def _clipboard(workspace: Path, text: str) -> str:
                 CLIPBOARD,
                 [program, *arguments],
                 folder=NOWHERE,
-                environment=os.environ,
+                environment=minimal(os.environ, *_DESKTOP, outside=workspace),
                 seconds=_SECONDS,
             )
             hexed = _IN_HEX.fullmatch(done.stdout)

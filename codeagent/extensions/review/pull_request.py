@@ -41,10 +41,13 @@ _REMOTE = re.compile(
 """The host, the owner and the name in the address of a remote."""
 _BRANCH = re.compile(r"[A-Za-z0-9_][A-Za-z0-9._/-]*")
 _VARIABLES = (
-    *("GH_TOKEN", "GITHUB_TOKEN", "GH_ENTERPRISE_TOKEN", "GITHUB_ENTERPRISE_TOKEN"),
+    *("GH_TOKEN", "GITHUB_TOKEN"),
     *("GH_CONFIG_DIR", "XDG_CONFIG_HOME", "DBUS_SESSION_BUS_ADDRESS", "XDG_RUNTIME_DIR"),
     *("HTTPS_PROXY", "https_proxy", "NO_PROXY", "no_proxy", "SSL_CERT_FILE", "SSL_CERT_DIR"),
 )
+_OF_ENTERPRISE = ("GH_ENTERPRISE_TOKEN", "GITHUB_ENTERPRISE_TOKEN", "GH_HOST")
+"""gh sends these tokens to any host but its own, so they are for the one that the user named, not
+the repository."""
 _PRINT = "give the user title and description in your answer"
 
 
@@ -89,14 +92,14 @@ class OpenPullRequest(Tool[PullRequestArgs]):
         argv, body = await asyncio.to_thread(self._command, args)
         if ctx.base not in (None, f"{shlex.join(argv)}\n{body}"):
             raise BaseChanged
-        root, more = self._workspace.root, {"GH_PROMPT_DISABLED": "1", "NO_COLOR": "1"}
+        more = {"GH_PROMPT_DISABLED": "1", "NO_COLOR": "1"}
         try:
             done = await asyncio.to_thread(
                 run_program,
                 GITHUB,
                 argv,
                 folder=NOWHERE,
-                environment=minimal(self._environment, *_VARIABLES, outside=root) | more,
+                environment=self._variables(argv) | more,
                 seconds=_SECONDS,
                 data=body.encode(),
                 start_new_session=True,
@@ -108,6 +111,12 @@ class OpenPullRequest(Tool[PullRequestArgs]):
             hint = f"if the branch is not pushed, the user runs git push; else {_PRINT}"
             raise Failed(f"gh refused: {said[-_MOST_SAID:]}\n{hint}")
         return ToolResult.from_text(f"Opened: {said[-_MOST_SAID:]}")
+
+    def _variables(self, argv: list[str]) -> dict[str, str]:
+        host = argv[argv.index("--repo") + 1].partition("/")[0]
+        named = self._environment.get("GH_HOST", "").lower() == host.lower()
+        names = (*_VARIABLES, *(_OF_ENTERPRISE if named else ()))
+        return minimal(self._environment, *names, outside=self._workspace.root)
 
     def _command(self, args: PullRequestArgs) -> tuple[list[str], str]:
         """Return what would run, and its standard input. Raises Unavailable without gh, Failed if

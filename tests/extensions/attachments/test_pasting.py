@@ -71,6 +71,24 @@ async def test_the_image_on_the_clipboard_is_pasted(folder: Path) -> None:
     assert (await pasted(folder / "work", None)).startswith("@image:pasted-")
 
 
+async def test_the_program_of_the_clipboard_gets_no_secret_and_loads_nothing_of_the_workspace(
+    folder: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    for name, value in {
+        "ANTHROPIC_API_KEY": "s3cret",
+        "LD_LIBRARY_PATH": f"{folder}/work/lib",
+        "XAUTHORITY": f"{folder}/work/auth",
+        "WAYLAND_DISPLAY": "wayland-0",
+    }.items():
+        monkeypatch.setenv(name, value)
+    program = put(folder, "bin/wl-paste", f'#!/bin/sh\n/usr/bin/env > "{folder}/environment"\n')
+    program.chmod(0o755)
+    await pasted(folder / "work", None)
+    names = {line.partition("=")[0] for line in (folder / "environment").read_text().splitlines()}
+    assert "WAYLAND_DISPLAY" in names
+    assert not names & {"ANTHROPIC_API_KEY", "LD_LIBRARY_PATH", "XAUTHORITY"}
+
+
 async def test_a_clipboard_that_prints_hexadecimal_is_understood(folder: Path) -> None:
     said = "«data PNGf".encode() + drawn().hex().upper().encode() + "»\n".encode()
     clipboard(folder, "osascript", said)
