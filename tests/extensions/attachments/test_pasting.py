@@ -6,6 +6,7 @@ from pathlib import Path
 
 import pytest
 
+from codeagent.extensions.attachments import pasting
 from codeagent.extensions.attachments.pasting import clean, pasted
 from tests.extensions.attachments.drawn import drawn
 from tests.fakes import put
@@ -87,6 +88,17 @@ async def test_the_program_of_the_clipboard_gets_no_secret_and_loads_nothing_of_
     names = {line.partition("=")[0] for line in (folder / "environment").read_text().splitlines()}
     assert "WAYLAND_DISPLAY" in names
     assert not names & {"ANTHROPIC_API_KEY", "LD_LIBRARY_PATH", "XAUTHORITY"}
+
+
+async def test_a_clipboard_without_an_end_is_read_no_further_than_an_image_is_long(
+    folder: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Any program on the desktop can own the clipboard."""
+    monkeypatch.setattr(pasting, "_LONGEST", 1 << 16)
+    for name, does in {"wl-paste": "cat /dev/zero", "xclip": "sleep 600"}.items():
+        put(folder, f"bin/{name}", f"#!/bin/sh\nexec /bin/{does}\n").chmod(0o755)
+    monkeypatch.setattr(pasting, "_SECONDS", 0.2)
+    assert await pasted(folder / "work", None) == ""
 
 
 async def test_a_clipboard_that_prints_hexadecimal_is_understood(folder: Path) -> None:
