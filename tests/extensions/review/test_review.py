@@ -1,6 +1,7 @@
 """What ships as recipes: findings that the model repairs, a message that the user edits, and a pull
 request whose command is shown."""
 
+import asyncio
 import json
 import os
 import shlex
@@ -220,6 +221,23 @@ async def test_gh_gets_no_configuration_that_lies_in_the_repository(tmp_path: Pa
         found = OpenPullRequest(LocalWorkspace(theirs), given)._variables(argv)
         assert (found.keys() >= given.keys()) is kept, folder
         assert kept or not found.keys() & given.keys()
+
+
+async def test_gh_ends_with_a_call_that_the_user_stops(repository: Path, tmp_path: Path) -> None:
+    os.mkfifo(tmp_path / "begun")
+    gh = f"#!/bin/sh\necho $$ > {tmp_path}/begun\nexec sleep 600\n"
+    (tmp_path / "programs/gh").write_text(gh)
+    workspace = LocalWorkspace(repository)
+    args = PullRequestArgs(message=MESSAGE)
+    task = asyncio.create_task(
+        OpenPullRequest(workspace, os.environ).run(args, tool_context(workspace))
+    )
+    process = int(await asyncio.to_thread((tmp_path / "begun").read_text))
+    task.cancel()
+    with pytest.raises(asyncio.CancelledError):
+        await task
+    with pytest.raises(ProcessLookupError):
+        os.kill(process, 0)
 
 
 async def test_a_pull_request_that_was_shown_otherwise_is_not_opened(
