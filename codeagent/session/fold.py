@@ -3,7 +3,6 @@ and its mode."""
 
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import field, replace
-from typing import TYPE_CHECKING
 
 from codeagent.core.acts import Queued
 from codeagent.core.compaction import ContextCompacted
@@ -59,9 +58,6 @@ from codeagent.session.transcript import (
     transcript,
     with_typed_pins,
 )
-
-if TYPE_CHECKING:  # it needs pydantic
-    pass
 
 CHOICES = frozenset({"run.started", "notice"})
 """The types of events that `last_mode` and `last_model` look at."""

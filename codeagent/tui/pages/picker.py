@@ -8,6 +8,7 @@ from textual.app import ComposeResult
 from textual.containers import Vertical
 from textual.events import Resize
 from textual.geometry import Size
+from textual.widgets import Static
 
 from codeagent.core.errors import ConfigError
 from codeagent.core.pulse import ago
@@ -32,6 +33,9 @@ class Picker(Panel[str | None]):
     """Covers the lower part of the conversation; returns the key of the chosen row, None after
     Esc."""
 
+    DEFAULT_CSS = """
+    Picker Static { height: 2; padding: 0 1 0 3; color: $text-muted; }
+    """
     BINDINGS = bindings("picker")
 
     def __init__(
@@ -52,6 +56,8 @@ class Picker(Panel[str | None]):
         self._list = drawn_by or PickerList(rows, marked)
         self._total = self._list.count
         self._title = TitleRow(title, f"{self._total}")
+        self._whole = Static(markup=False)
+        """The marked row in full, if there is a row that is cut."""
         self._hints = HintRow()
 
     def compose(self) -> ComposeResult:
@@ -59,6 +65,7 @@ class Picker(Panel[str | None]):
             yield self._title
             yield self._line
             yield self._list
+            yield self._whole
             yield self._hints
 
     def on_mount(self) -> None:
@@ -76,6 +83,7 @@ class Picker(Panel[str | None]):
     def on_resize(self, event: Resize) -> None:
         """Keep the height while the list is narrowed, so that nothing jumps."""
         self._list.styles.height = max(1, self.rows_in(event.size))
+        self.call_after_refresh(self._tell_whole)
 
     def rows_in(self, size: Size) -> int:
         """Return how many rows the list has on a screen of that size."""
@@ -84,6 +92,11 @@ class Picker(Panel[str | None]):
     def tell(self, text: str) -> None:
         """Show one line instead of the hints; an empty one brings them back."""
         self._hints.tell(text)
+
+    def _tell_whole(self) -> None:
+        self._whole.display = self._list.is_cut
+        marked = self._list.marked
+        self._whole.update(self._list.whole(marked) if marked is not None else "")
 
     @property
     def chosen(self) -> str | None:
@@ -123,6 +136,7 @@ class Picker(Panel[str | None]):
     @on(PickerList.Marked)
     def _marked(self, message: PickerList.Marked) -> None:
         message.stop()
+        self._tell_whole()
         if self._preview is not None and self._list.marked is not None:
             self._preview(self._list.marked.key)
 

@@ -241,6 +241,18 @@ class PickerList(MarkedList[PickerRow]):
         if self.marked is not before:
             self.post_message(self.Marked())
 
+    @property
+    def is_cut(self) -> bool:
+        """Whether there is a row without room for all of it."""
+        return any(map(self.whole, self._all))
+
+    def whole(self, row: PickerRow) -> str:
+        """Return a row in full if it is cut; else an empty text."""
+        room = self.scrollable_content_region.width - 4
+        drawn = "".join(text for text, _ in self.parts(row, room, Palette(), marked=False))
+        said = flat(f"{row.text}  {row.about}".strip())
+        return said if drawn.count("…") > said.count("…") or flat(row.about) not in drawn else ""
+
     def parts(self, row: PickerRow, width: int, palette: Palette, *, marked: bool) -> Styled:
         text, about = flat(row.text), flat(row.about)
         if row.heading:
