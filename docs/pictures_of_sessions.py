@@ -21,7 +21,7 @@ from tests.tui.scripts import after_failing_tests  # noqa: E402  # likewise
 
 SESSIONS: tuple[tuple[State, str, str, float, float, str], ...] = (
     ("waiting for you", "cover 1900 in the leap days", "acme-api", 0.041, 130, "asks about edit src/dates.py"),
-    ("running", "move the loans to the new API", "acme-api", 0.312, 4, "bash pytest -q tests/test_loans.py"),
+    ("working", "move the loans to the new API", "acme-api", 0.312, 4, "bash pytest -q tests/test_loans.py"),
     ("done", "why is the import slow?", "acme-web", 0.018, 2_400, "It imports pandas for one function."),
     ("done", "write the release notes", "acme-api", 0.009, 9_000, "The notes are in CHANGELOG.md."),
     ("failed", "sort the fixtures", "acme-web", 0.0, 90_000, "the provider refused the key"),

@@ -106,9 +106,11 @@ STARTS = {
 NEVER_IMPORTED = frozenset(
     {"webbrowser", "multiprocessing", "pexpect", "sh", "plumbum", "commands"}
 )
-STARTERS = frozenset({"core.host_programs", "core.watchdog", "sandbox.id_mapping"})
-"""The only modules that start a process themselves; the last one is a program, which forks to own a
-namespace."""
+STARTERS = frozenset(
+    {"core.host_programs", "core.watchdog", "extensions.board.holder", "sandbox.id_mapping"}
+)
+"""The only modules that start a process themselves; the last two fork to own a terminal and a
+namespace, the first of them to outlive the terminal that it was started on, too."""
 LIBRARIES = {"git": "workspace.git", "docker": "sandbox.engine", "keyring": "config.keys"}
 """Libraries that may start programs: each has one importer (import-linter checks it), and what it
 starts a row."""

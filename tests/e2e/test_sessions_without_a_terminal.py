@@ -136,6 +136,45 @@ def test_what_keeps_a_session_from_starting_is_said(product: Product) -> None:
         assert "there is no session" in " ".join(screen.screen())
 
 
+def test_a_holder_that_cannot_listen_says_why(product: Product) -> None:
+    state = product.home / "state/codeagent"
+    state.mkdir(parents=True)
+    (state / "held").write_text("in the way")
+    model = product.script(*WRITES)
+    subprocess.run(["git", "init", "-q", product.workspace], check=True)
+    with program(product, "--model", model, "--sandbox", "off", "--detach", "go") as screen:
+        assert screen.exit_code() == 2
+        assert "held: File exists" in "".join(screen.screen())
+
+
+def test_a_state_folder_may_have_a_path_of_200_characters(product: Product) -> None:
+    folder = product.home / "/".join("s" * 49 for _ in range(4))
+    folder.mkdir(parents=True)
+    deep = Product(product.workspace, folder)
+    with detached(deep, deep.script(*WRITES)) as pid:
+        with program(deep, "attach") as screen:
+            screen.wait_for("Tab to answer")
+            ask(screen, "/detach")
+            assert screen.exit_code() == 0
+        assert held(deep) == [pid]
+
+
+def test_a_window_that_is_closed_while_its_holder_is_busy_leaves_the_session(
+    product: Product,
+) -> None:
+    """The holder then hears of the terminal and of the program on it at the same time."""
+    with detached(product, product.script(*WRITES)) as pid:
+        with program(product, "attach") as screen:
+            screen.wait_for("Tab to answer")
+            os.kill(parent_of(pid), signal.SIGSTOP)
+            screen.send("x")
+            screen.hang_up()
+        os.kill(parent_of(pid), signal.SIGCONT)
+        with program(product, "attach") as screen:
+            screen.wait_for("Tab to answer")
+        assert held(product) == [pid]
+
+
 def test_the_board_shows_who_waits_opens_it_and_ends_it(product: Product) -> None:
     with detached(product, product.script(*WRITES)):
         with program(product, "attach") as screen:
@@ -167,6 +206,25 @@ def test_the_board_shows_who_waits_opens_it_and_ends_it(product: Product) -> Non
         assert held(product) == []
     table = product.call("sessions", "board").out.splitlines()
     assert table[0].startswith("STATE") and table[1].startswith("■ stopped")
+    assert product.call("worktrees", "list").err.startswith(f"no worktree of {product.workspace}")
+
+
+def test_the_board_of_a_shell_resumes_a_session_that_no_process_works_on(product: Product) -> None:
+    model = product.script(say("all written"))
+    with open_screen(product, "--model", model) as screen:
+        ask(screen, "write a file")
+        screen.wait_for("all written")
+        screen.send("ctrl+d")
+        screen.exit_code()
+    with program(product, "sessions", "board") as screen:
+        screen.wait_for("✓ write a file")
+        screen.send("enter")
+        screen.wait_for(READY)
+        screen.wait_for("all written")
+        screen.send("ctrl+d")
+        assert screen.exit_code() == 0
+        assert screen.modes_left_on() == []
+        assert "all written" in screen.text()
 
 
 def test_a_session_on_screen_moves_to_the_background_at_the_next_boundary(product: Product) -> None:

@@ -217,9 +217,7 @@ def test_what_a_selection_names_and_what_answers_it_act_nowhere(product: Product
             connection.recv(LONGEST)
             connection.sendall(EVERYTHING.replace("\n", " ").encode("utf-8", "replace") + b"\n")
 
-    with announced(state, product.workspace) as listener, socket.socket(socket.AF_UNIX) as server:
-        server.bind(listener.socket)
-        server.listen()
+    with announced(state, product.workspace) as (_, server):
         thread = threading.Thread(target=listen, args=(server,))
         thread.start()
         answered = harmless(product.call("send-selection", "a.py:1-2"))
@@ -274,6 +272,7 @@ def test_with_colours_nothing_acts_but_our_own_styles(
         ["sessions", "list", "--all"],
         ["sessions", "show", "--last"],
         ["sessions", "search", "b3duZWQ"],
+        ["sessions", "board"],
         ["stats", "--last"],
         ["tools", "list"],
         ["tools", "list", "--problems"],

@@ -16,7 +16,7 @@ EXTENSION = Extension(
     subcommands=(
         Subcommand(
             name="board",
-            about="which sessions are running, waiting for you or done; opens and stops them",
+            about="which sessions are working, waiting for you or done; opens and ends them",
             module="codeagent.extensions.board.command",
             of="sessions",
             after="list",

@@ -3,7 +3,7 @@
 import argparse
 from typing import TYPE_CHECKING
 
-from codeagent.commands.arguments import open_store
+from codeagent.commands.arguments import completed_by, open_store
 from codeagent.commands.chat import require_terminal
 from codeagent.core.errors import ConfigError
 from codeagent.extensions.board.attaching import attach, held_session, last_held
@@ -13,12 +13,13 @@ if TYPE_CHECKING:
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
-    parser.add_argument(
+    session = parser.add_argument(
         "id",
         metavar="ID",
         nargs="?",
         help="the session; the beginning of its ID is enough (default: the last one detached)",
     )
+    completed_by(session, "sessions")
 
 
 def main(args: argparse.Namespace, app: "App") -> int:

@@ -3,18 +3,20 @@
 import os
 import signal
 import socket
-import subprocess
 import sys
 import termios
 import tty
-from collections.abc import Sequence
 from contextlib import ExitStack, suppress
 from pathlib import Path
 
 from codeagent.core.errors import ConfigError, SessionInUse
+from codeagent.disk.sockets import address_of
 from codeagent.extensions.board.holder import ATTACH, BUSY, LEAVE, RESIZED, held_socket
 from codeagent.session.store import SessionStore
 from codeagent.tui.terminal import RESET
+
+_PATIENCE = 5.0
+"""Seconds that a screen has to take a connection."""
 
 
 def held_session(store: SessionStore, session_id: str) -> Path | None:
@@ -60,14 +62,6 @@ def attach(path: Path) -> None:
         raise ConfigError("another terminal shows this session: /detach there, or close it")
 
 
-def start_held(arguments: Sequence[str]) -> tuple[bool, str]:
-    """Run codeagent with arguments that detach it, in a process of its own, as this one has
-    threads; return whether that went well, and what it said. Blocks."""
-    words = [sys.executable, "-P", "-m", "codeagent", *arguments]
-    done = subprocess.run(words, capture_output=True, text=True, check=False)
-    return done.returncode == 0, done.stderr
-
-
 def leave() -> None:
     """Let go of the terminal that shows this process's screen. Raises ConfigError."""
     with connected(held_socket(os.getpid())) as connection:
@@ -76,15 +70,22 @@ def leave() -> None:
 
 def connected(path: Path) -> socket.socket:
     """Connect to a held screen of this user. Raises ConfigError."""
-    connection = socket.socket(socket.AF_UNIX)
-    try:
-        if path.stat().st_uid != os.getuid():
-            raise PermissionError
-        connection.connect(str(path))
-    except OSError as error:
-        connection.close()
-        path.unlink(missing_ok=True)  # its process was killed
-        raise ConfigError(
-            "that session no longer runs without a terminal: codeagent --resume opens it"
-        ) from error
-    return connection
+    with ExitStack() as stack:
+        connection = stack.enter_context(socket.socket(socket.AF_UNIX))
+        connection.settimeout(_PATIENCE)
+        try:
+            if path.stat().st_uid != os.getuid():
+                raise ConfigError(f"{path} belongs to another user; nothing was sent to it")
+            with address_of(path) as address:
+                connection.connect(address)
+        except (FileNotFoundError, ConnectionRefusedError):
+            path.unlink(missing_ok=True)  # its process was killed
+            raise ConfigError(
+                "that session no longer runs without a terminal: codeagent --resume opens it"
+            ) from None
+        except OSError as error:
+            reason = error.strerror or error
+            raise ConfigError(f"that session does not answer ({reason}): try again") from error
+        connection.settimeout(None)
+        stack.pop_all()
+        return connection

@@ -1,8 +1,9 @@
-"""`codeagent sessions board`: what every session is doing, live on a terminal, a table in a pipe."""
+"""`codeagent sessions board`: what every session is doing, live on a terminal, a table elsewhere."""
 
 import argparse
 import os
 import sys
+from collections.abc import Iterator, Sequence
 from dataclasses import asdict
 from functools import partial
 from typing import TYPE_CHECKING
@@ -16,13 +17,27 @@ from codeagent.commands.arguments import (
     settings_of,
     workspace_of,
 )
+from codeagent.commands.chat import open_screen
 from codeagent.config.local_environment import folders_of
-from codeagent.core.sanitize import on_one_line
+from codeagent.console.colour import for_eyes
+from codeagent.console.table import Column, print_table
+from codeagent.core.sanitize import on_one_line, one_line
 from codeagent.extensions.board.attaching import attach, held_session
-from codeagent.extensions.board.sessions import SIGNS, SessionBoard
+from codeagent.extensions.board.sessions import SIGNS, BoardRow, SessionBoard
+from codeagent.tui.terminal import usable
 
 if TYPE_CHECKING:
     from codeagent.commands.ports import App
+
+_COLUMNS = (
+    Column(),
+    Column("STATE"),
+    Column("AGE", "dim"),
+    Column("COST", right=True),
+    Column("SESSION", "cyan"),
+    Column("TITLE", cut=True),
+    Column("FOLDER", cut=True),
+)
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
@@ -39,8 +54,8 @@ def main(args: argparse.Namespace, app: "App") -> int:
     if args.json:
         print_json([asdict(row) for row in board.rows(folders)])
         return 0
-    if not (sys.stdin.isatty() and sys.stdout.isatty()):
-        return _table(board, folders)
+    if usable(sys.stdin, sys.stdout, os.environ) is not None:
+        return _table(board.rows(folders), f" of {workspace}" if args.here else " yet")
     from codeagent.extensions.board.page import show_board  # Textual, only for a terminal
 
     theme = settings_of(argparse.Namespace(), workspace).theme
@@ -51,20 +66,29 @@ def main(args: argparse.Namespace, app: "App") -> int:
         attach(held)
         return 0
     store.check_free(session_id)
-    words = ["-P", "-m", "codeagent", "--resume", session_id]
-    return os.execv(sys.executable, [sys.executable, *words])
+    return open_screen(workspace, app, resume=session_id)
 
 
-def _table(board: SessionBoard, folders: tuple[str, ...]) -> int:
-    rows = board.rows(folders)
+def _table(rows: Sequence[BoardRow], which: str) -> int:
     if not rows:
-        say("no session yet; codeagent run PROMPT makes one")
+        hint = "; codeagent makes one, and so does codeagent run PROMPT"
+        say(f"no session{which}{hint if for_eyes(sys.stderr) else ''}")
         return 0
-    print(f"{'STATE':<17}  {'AGE':>3}  {'COST':>8}  {'SESSION':<24}  {'TITLE':<40}  FOLDER")
-    for row in rows:
-        state = f"{SIGNS[row.state]} {row.state}"
-        title = row.title if len(row.title) <= 40 else f"{row.title[:39]}…"
-        cost = f"${row.cost_usd:.4f}"
-        line = f"{state:<17}  {row.age:>3}  {cost:>8}  {row.id}  {title:<40}  {on_one_line(row.folder)}"
-        print(line.rstrip())
+    cells = (
+        (SIGNS[row.state], row.state, row.age, _cost(row), row.id, row.title, row.folder)
+        for row in rows
+    )
+    print_table(_COLUMNS, cells, _plain(rows))
     return 0
+
+
+def _plain(rows: Sequence[BoardRow]) -> Iterator[str]:
+    yield f"{'STATE':<17}  {'AGE':>3}  {'COST':>8}  {'SESSION':<24}  {'TITLE':<40}  FOLDER"
+    for row in rows:
+        state, title = f"{SIGNS[row.state]} {row.state}", one_line(row.title, 40)
+        line = f"{state:<17}  {row.age:>3}  {_cost(row):>8}  {row.id}  {title:<40}  {on_one_line(row.folder)}"
+        yield line.rstrip()
+
+
+def _cost(row: BoardRow) -> str:
+    return f"${row.cost_usd:.4f}"

@@ -1,9 +1,9 @@
 """Holds the screen of a session on a terminal of its own, which others attach to.
 
-The session is the whole screen on a pseudo-terminal that this process keeps: everything works as
-without it, and nothing is lost between two looks. A terminal that attaches hands over its
-descriptor through a socket that only the user can open; this process reads keys from it and writes
-to it until it leaves.
+The session is the whole screen on a pseudo-terminal that this process keeps, so everything works as
+on the user's own terminal, and nothing is lost while nobody looks. A terminal that attaches hands
+over its descriptor through a socket that only the user can open; this process reads keys from it
+and writes to it until it leaves.
 """
 
 import fcntl
@@ -16,23 +16,26 @@ import socket
 import sys
 import termios
 from collections.abc import Iterator, Sequence
-from contextlib import closing, contextmanager, suppress
+from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import NoReturn
 
 from codeagent.commands.arguments import say
 from codeagent.config.local_environment import state_dir
 from codeagent.core.errors import ConfigError
+from codeagent.core.lazy_regex import lazy_regex
 from codeagent.disk.private import make_private_folder
+from codeagent.disk.sockets import listen_at
 
 ATTACH, RESIZED, LEAVE = b"a", b"w", b"l"
-"""What a client sends: its terminal comes with the first; it was resized; whoever is attached
-should leave."""
+"""What a client sends: ATTACH with its terminal; RESIZED when that has another size; LEAVE to
+detach whoever is attached."""
 BUSY = b"b"
 """The answer to a second terminal."""
 HELD = "CODEAGENT_HELD"
-"""The variable that tells a screen that it is held: the process that holds it."""
+"""The variable that names the process that holds a screen, for that screen."""
 _READY = "ready"
+_STYLES = lazy_regex(r"\x1b\[[0-9;]*m")
 _DRAWS = b"\x1b[?1049h"
 """What a screen writes when it takes its terminal."""
 _STUCK = 2.0
@@ -52,8 +55,10 @@ def held_socket(pid: int) -> Path:
 def detached(folder: Path, prompt: str) -> Iterator[None]:
     """Work on a prompt without a terminal, with the other arguments of this command line. Raises
     ConfigError."""
-    words = [*_without("--detach", sys.argv[1:]), "--prompt", prompt]
-    hold(words if prompt.strip() else words[:-2], folder)
+    if "--inline" in sys.argv:
+        raise ConfigError("--detach keeps a full screen, so it cannot be combined with --inline")
+    words = _without("--detach", sys.argv[1:])
+    hold([*words, "--prompt", prompt] if prompt.strip() else words, folder)
     say("working without a terminal: codeagent attach shows it, codeagent sessions board lists it")
     yield
 
@@ -78,7 +83,7 @@ def hold(arguments: Sequence[str], folder: Path) -> None:
     os.close(told)
     os.waitpid(child, 0)  # it has left the rest to its own child
     with os.fdopen(ready, "rb") as answer:
-        said = answer.read().decode(errors="replace")
+        said = _STYLES.sub("", answer.read().decode(errors="replace"))
     if said != _READY:
         last = said.strip().rpartition("\n")[2].strip().removeprefix("codeagent: ")
         raise ConfigError(last or "the session did not start")
@@ -86,6 +91,7 @@ def hold(arguments: Sequence[str], folder: Path) -> None:
 
 def _hold(arguments: Sequence[str], folder: Path, told: int) -> NoReturn:
     """Be the process that holds it; ends with the screen."""
+    answer = os.fdopen(told, "wb", buffering=0)
     try:
         os.setsid()
         if os.fork():
@@ -94,13 +100,7 @@ def _hold(arguments: Sequence[str], folder: Path, told: int) -> NoReturn:
             signal.signal(number, signal.SIG_DFL)
         pid, master = pty.fork()
         if pid == 0:
-            os.close(told)
-            os.environ |= {HELD: str(os.getppid())}
-            if os.environ.get("TERM", "dumb") == "dumb":
-                os.environ["TERM"] = "xterm-256color"
-            os.chdir(folder)
-            command = [sys.executable, "-P", "-m", "codeagent", *arguments]
-            os.execv(sys.executable, command)
+            _be_screen(arguments, folder)
         termios.tcsetwinsize(master, (24, 80))
         nowhere = os.open(os.devnull, os.O_RDWR)
         for fd in (0, 1, 2):
@@ -108,33 +108,51 @@ def _hold(arguments: Sequence[str], folder: Path, told: int) -> NoReturn:
         written = b""
         while _DRAWS not in written and (data := _read(master)):
             written += data
-        path = held_socket(pid)
-        make_private_folder(path.parent)
-        with closing(socket.socket(socket.AF_UNIX)) as listener:
+        if not data:
+            answer.write(written)
+            os._exit(0)
+        with _listening(pid) as listener:
             held = _Held(pid, master, listener)
-            with _bound(listener, path):
-                os.write(told, _READY.encode() if data else written)
-                os.close(told)
-                if data:
-                    held.serve()
-            held.leave()
-            with suppress(ChildProcessError):
-                os.waitpid(pid, 0)
+            answer.write(_READY.encode())
+            answer.close()
+            held.serve()
+        held.leave()
+        with suppress(ChildProcessError):
+            os.waitpid(pid, 0)
+    except OSError as error:
+        if not answer.closed:
+            answer.write(f"the session did not start: {_reason(error)}".encode())
     finally:
         os._exit(0)
 
 
-@contextmanager
-def _bound(listener: socket.socket, path: Path) -> Iterator[None]:
-    path.unlink(missing_ok=True)
-    before = os.umask(0o177)
+def _be_screen(arguments: Sequence[str], folder: Path) -> NoReturn:
+    """Become the screen, on the terminal that is held."""
+    os.environ |= {HELD: str(os.getppid())}
+    if os.environ.get("TERM", "dumb") == "dumb":
+        os.environ["TERM"] = "xterm-256color"
     try:
-        listener.bind(str(path))
+        os.chdir(folder)
+        os.execv(sys.executable, [sys.executable, "-P", "-m", "codeagent", *arguments])
+    except OSError as error:
+        say(f"the session did not start: {_reason(error)}")
     finally:
-        os.umask(before)
-    listener.listen()
+        os._exit(1)
+
+
+def _reason(error: OSError) -> str:
+    reason = error.strerror or str(error)
+    return f"{error.filename}: {reason}" if error.filename else reason
+
+
+@contextmanager
+def _listening(pid: int) -> Iterator[socket.socket]:
+    path = held_socket(pid)
+    make_private_folder(path.parent)
+    path.unlink(missing_ok=True)
     try:
-        yield
+        with listen_at(path) as listener:
+            yield listener
     finally:
         path.unlink(missing_ok=True)
 
@@ -159,11 +177,11 @@ class _Held:
         self._ready.register(self._master, selectors.EVENT_READ, self._show)
         self._ready.register(self._listener, selectors.EVENT_READ, self._accept)
         self._ready.register(self._told, selectors.EVENT_READ, self._look)
-        going_on = True
-        while going_on:
+        running = True
+        while running:
             for key, _ in self._ready.select():
-                if key.fileobj in self._ready.get_map():  # it may have left just now
-                    going_on = key.data() is not False and going_on
+                if self._ready.get_map().get(key.fd) is key:  # an earlier one may have let it go
+                    running = key.data() is not False and running
 
     def _show(self) -> bool:
         """Show what the screen drew, to nobody if nobody is there; False at its end."""
@@ -198,9 +216,8 @@ class _Held:
         if said == LEAVE:
             self.leave()
         if said != ATTACH or not fds or self._client is not None:
-            with suppress(OSError):
+            with client, suppress(OSError):
                 client.send(BUSY)
-            client.close()
             for fd in fds:
                 os.close(fd)
             return

@@ -2,8 +2,10 @@
 
 import asyncio
 import os
+import subprocess
 import sys
-from collections.abc import Callable, Iterator
+from collections import Counter
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import replace
 
 from textual import on, work
@@ -12,12 +14,15 @@ from textual.app import ComposeResult
 from codeagent.config.extensions import all_extensions
 from codeagent.config.local_environment import config_dir, state_dir
 from codeagent.core.acts import Pause
+from codeagent.core.host_programs import HostProgram, open_program, start_program
+from codeagent.core.pulse import dollars
 from codeagent.core.redact import Redactor
 from codeagent.core.sanitize import one_line
+from codeagent.core.watchdog import MARK
 from codeagent.extensions.board import EXTENSION
-from codeagent.extensions.board.attaching import held_session, leave, start_held
+from codeagent.extensions.board.attaching import held_session, leave
 from codeagent.extensions.board.holder import HELD
-from codeagent.extensions.board.sessions import SIGNS, BoardRow, SessionBoard
+from codeagent.extensions.board.sessions import NOT_RUNNING, SIGNS, BoardRow, SessionBoard
 from codeagent.session.store import SessionStore
 from codeagent.tui.bindings import bindings
 from codeagent.tui.commands import page_rows, table_with
@@ -34,9 +39,11 @@ from codeagent.tui.rendering.palette import Palette
 from codeagent.tui.state import Paused
 from codeagent.tui.themes import DEFAULT_THEME, Themes, ThemeSwitch
 
+ATTACHED = HostProgram("codeagent attach", None)
+DETACHED = HostProgram("codeagent without a terminal", None, "left")
 Look = Callable[[], tuple[BoardRow, ...]]
 _LOOK = 2.0
-"""Seconds between two looks at the logs; only what was written since is read."""
+"""Seconds between two looks at the logs; only those that have changed are read."""
 _CONTINUE = "Continue where you stopped."
 
 
@@ -95,7 +102,7 @@ class BoardPage(Page[BoardRow | None], inherit_bindings=False):
     def action_stop(self) -> None:
         row = self._marked
         if row is None or not row.in_use:
-            self.say("nothing is running there")
+            self.say(NOT_RUNNING)
             return
         self._asked = row.id
         self.guard.close()
@@ -128,14 +135,14 @@ class BoardPage(Page[BoardRow | None], inherit_bindings=False):
     async def _read(self) -> None:
         rows = {row.id: row for row in await asyncio.to_thread(self._look)}
         listed = [_listed(row) for row in rows.values()]
-        if listed == self._listed and listed:
+        if listed and (rows, listed) == (self._rows, self._listed):
             return
         self._rows = rows
         self._listed = listed
-        self._list.nothing = "no session yet"
+        self._list.nothing = "no session yet: codeagent starts one"
         self._list.show(listed)
-        counts = (f"{sum(row.state == state for row in rows.values())} {state}" for state in SIGNS)
-        self.title_row.tell(" · ".join(each for each in counts if not each.startswith("0 ")))
+        counts = Counter(row.state for row in rows.values())
+        self.title_row.tell(" · ".join(f"{counts[each]} {each}" for each in SIGNS if counts[each]))
         self._draw()
 
     def _move(self, step: int) -> None:
@@ -154,22 +161,22 @@ class BoardPage(Page[BoardRow | None], inherit_bindings=False):
 
 
 def _listed(row: BoardRow) -> PickerRow:
-    facts = (row.state, row.age, f"${row.cost_usd:.2f}", row.last)
-    about = " · ".join(fact for fact in facts if fact)
+    facts = (row.state, row.age, dollars(row.cost_usd), row.last)
+    about = " · ".join(filter(None, facts))
     title = f"{SIGNS[row.state]} {one_line(row.title, 48)}"
     return PickerRow(row.id, title, about, warn=row.state == "waiting for you")
 
 
 def _details(row: BoardRow) -> Iterator[str]:
     yield row.title
-    yield f"{row.state}{' · open in a process' if row.in_use else ''} · ${row.cost_usd:.4f} · {row.id}"
+    yield f"{row.state}{' · in use' if row.in_use else ''} · {dollars(row.cost_usd)} · {row.id}"
     yield row.folder
     if row.last:
         yield f"last: {row.last}"
 
 
 class BoardApp(GuardedApp):
-    """Shows the board alone; `chosen` is the session to open. Raises KeymapError."""
+    """Shows the board alone; `chosen` is the id of the session to open. Raises KeymapError."""
 
     def __init__(self, page: BoardPage, theme: str) -> None:
         super().__init__(ansi_color=True if "NO_COLOR" in os.environ else None)
@@ -217,8 +224,8 @@ async def board(chat: ChatScreen, argument: str) -> None:
         await change_to(chat, row.id)
         return
     with chat.app.suspend():
-        words = ("-P", "-m", "codeagent", "attach", row.id)
-        process = await asyncio.create_subprocess_exec(sys.executable, *words)
+        words = (sys.executable, "-P", "-m", "codeagent", "attach", row.id)
+        process = await start_program(ATTACHED, words, folder=None, environment=os.environ)
         code = await process.wait()
     if code:
         chat.tell(f"it could not be shown here; codeagent attach {row.id} says why")
@@ -237,13 +244,39 @@ async def detach(chat: ChatScreen, argument: str) -> None:
     prompt = ""
     if client.running:
         prompt = _CONTINUE
-        chat.tell("the session moves as soon as the calls that are running have ended")
+        chat.tell("the session moves when the running calls have ended")
         await _paused(chat)
-    words = _words(chat.launch_options, client.agent.session_id, prompt)
+    status = chat.state.status.now
+    options = replace(
+        chat.launch_options,
+        mode=status.conversation.mode,
+        thinking=client.agent.model.effort,
+        step=status.run.stepping,
+    )
+    words = _words(options, client.agent.session_id, prompt)
     await chat.end()
     started, said = await asyncio.to_thread(start_held, words)
     chat.state.document.remark(one_line(said, 300), "info" if started else "error")
     await chat.run_action("app.quit")
+
+
+def start_held(arguments: Sequence[str]) -> tuple[bool, str]:
+    """Run codeagent with arguments that detach it, in a process of its own, as this one has
+    threads; return whether that went well, and what it said. Blocks."""
+    words = [sys.executable, "-P", "-m", "codeagent", *arguments]
+    # It outlives this process. If a command of another codeagent started this one, the mark of that
+    # command stays: it ends what the command started.
+    with open_program(
+        DETACHED,
+        words,
+        folder=None,
+        environment=os.environ,
+        mark=os.environ.get(MARK),
+        stdout=subprocess.DEVNULL,
+        stderr=subprocess.PIPE,
+    ) as process:
+        _, said = process.communicate()
+    return process.returncode == 0, said.decode(errors="replace")
 
 
 async def _paused(chat: ChatScreen) -> None:
@@ -263,13 +296,14 @@ async def _paused(chat: ChatScreen) -> None:
 
 
 def _words(options: LaunchOptions, session_id: str, prompt: str) -> list[str]:
-    """Return the arguments that continue a session without a terminal, with the same options."""
+    """Return the arguments that continue a session without a terminal, with these options."""
     words = ["--resume", session_id, "--detach", prompt]
-    given = {"model": options.model, "api_base": options.api_base, "mode": options.mode}
+    own = ("model", "api_base", "thinking", "mode", "theme", "step")
+    given = {name: getattr(options, name) for name in own}
     for name, value in {**given, **options.flags}.items():
         flag = f"--{name.replace('_', '-')}"
         match value:
-            case None:
+            case None | False:
                 pass
             case True:
                 words.append(flag)

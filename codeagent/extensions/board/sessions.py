@@ -18,17 +18,18 @@ from codeagent.core.runtime import SessionSummary
 from codeagent.core.sanitize import one_line
 from codeagent.session.store import SessionStore
 
-State = Literal["waiting for you", "running", "done", "failed", "stopped", "new"]
+State = Literal["waiting for you", "working", "done", "failed", "stopped", "new"]
 SIGNS: dict[State, str] = {
     "waiting for you": "?",
-    "running": "●",
+    "working": "●",
     "done": "✓",
     "failed": "✗",
     "stopped": "■",
     "new": "·",
 }
+NOT_RUNNING = "no process is working on this session"
 _MOST = 40
-"""The latest sessions that are shown, besides those in use."""
+"""How many of the latest sessions are shown, besides those in use."""
 _COUNTED = frozenset({"turn.finished", "notice"})
 _KINDS = _COUNTED | {
     "run.started",
@@ -65,15 +66,15 @@ class BoardRow:
 
 
 class SessionBoard:
-    """Reads the sessions; a log that was not written since is not read again. Blocks."""
+    """Reads the sessions; a log that has not changed is not read again. Blocks."""
 
     def __init__(self, store: SessionStore) -> None:
         self._store = store
         self._known: dict[SessionSummary, BoardRow] = {}
 
     def rows(self, folders: Iterable[str] = ()) -> tuple[BoardRow, ...]:
-        """Return the sessions of these folders, or of all: those in use first, what waits for the
-        user before the others."""
+        """Return the sessions of these folders, or of all: those in use first, and in either part
+        those that wait for the user first."""
         wanted = frozenset(folders)
         listed = [
             each for each in self._store.summaries() if not wanted or each.workspace in wanted
@@ -90,11 +91,8 @@ class SessionBoard:
         try:
             self._store.check_free(session_id)
         except SessionInUse as error:
-            if error.pid is None or error.pid == os.getpid():
-                return "this is the session on screen: leave it to end it"
-            os.kill(error.pid, signal.SIGTERM)
-            return f"process {error.pid} was told to end; the session can be resumed"
-        return "nothing is running there"
+            return _told_to_end(error.pid)
+        return NOT_RUNNING
 
     def _row(self, summary: SessionSummary) -> BoardRow:
         try:
@@ -118,6 +116,18 @@ class SessionBoard:
         )
 
 
+def _told_to_end(pid: int | None) -> str:
+    if pid is None:
+        return "nothing was ended: its process is not known"
+    if pid == os.getpid():
+        return "this is the session on screen: leave it to end it"
+    try:
+        os.kill(pid, signal.SIGTERM)
+    except ProcessLookupError:
+        return NOT_RUNNING
+    return f"process {pid} was told to end; the session can be resumed"
+
+
 def _state(events: Iterable[KnownEvent | UnknownEvent], *, in_use: bool) -> tuple[State, str]:
     """Return the state of a session, and what it last did."""
     state: State = "new"
@@ -125,22 +135,26 @@ def _state(events: Iterable[KnownEvent | UnknownEvent], *, in_use: bool) -> tupl
     for event in events:
         match event:
             case RunStarted(agent=agent) if agent == MAIN:
-                state, paused = "running", False
+                state, paused = "working", False
+                asked.clear()
             case RunFinished(agent=agent, reason=reason) if agent == MAIN:
-                state = "done" if reason == "done" else "stopped"
-                state = "failed" if reason in ("failed", "denied") else state
+                state = reason if reason in ("done", "failed") else "stopped"
                 last = one_line(event.error or event.text, 120)
             case ApprovalRequested():
                 asked.add(event.approval_id)
                 last = f"asks about {one_line(event.name, 40)} {one_line(event.target, 80)}"
             case ApprovalResolved():
                 asked.discard(event.approval_id)
-            case RunPaused() | RunResumed():
-                paused = isinstance(event, RunPaused)
+            case RunPaused():
+                paused = True
+            case RunResumed():
+                paused = False
             case ToolStarted():
                 last = f"{one_line(event.name, 40)} {one_line(event.target, 80)}"
             case _:
                 pass
-    if state == "running" and not in_use:
+    if state != "working":
+        return state, last
+    if not in_use:
         return "stopped", last
-    return ("waiting for you" if state == "running" and (asked or paused) else state), last
+    return ("waiting for you" if asked or paused else state), last

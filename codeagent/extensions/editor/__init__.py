@@ -5,6 +5,7 @@ from codeagent.core.extension import Extension, OnScreen, Subcommand
 EXTENSION = Extension(
     name="editor",
     about="selections sent from your editor, with `codeagent send-selection`",
+    doctor="codeagent.extensions.editor.command:findings",
     screen=OnScreen(beside="codeagent.extensions.editor.page:listen"),
     subcommands=(
         Subcommand(

@@ -1,24 +1,23 @@
-"""The open screens that take selections: each has a socket, and a private file that says where it
-is and holds its token."""
+"""The open screens that take selections: each listens on a socket, and has a private file that says
+where that is and holds its token."""
 
 import json
 import os
+import socket
 import time
 from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import asdict
 from pathlib import Path
-from tempfile import mkdtemp
 
 from codeagent.core.dataclass import dataclass
 from codeagent.core.lazy_regex import lazy_regex
 from codeagent.disk.private import UnsafeFile, make_private_folder, read_private, replace_private
+from codeagent.disk.sockets import listen_at
 
 LINES = lazy_regex(r"[1-9]\d{0,6}(?:-[1-9]\d{0,6})?")
 LONGEST = 8192
 """Bytes of a message."""
-_LONGEST_ADDRESS = 100
-"""Bytes of a socket's path that every system takes."""
 
 
 @dataclass(frozen=True)
@@ -35,25 +34,37 @@ class SelectionListener:
 
 
 @contextmanager
-def announced(state: Path, workspace: Path) -> Iterator[SelectionListener]:
-    """Hold the place of a listener in the state folder. Raises OSError."""
+def announced(state: Path, workspace: Path) -> Iterator[tuple[SelectionListener, socket.socket]]:
+    """Listen for selections, and announce it in the state folder. Raises OSError."""
+    with _listening(state) as (path, server):
+        listener = SelectionListener(str(workspace), str(path), os.urandom(32).hex())
+        file = path.with_suffix(".json")
+        try:
+            replace_private(file, json.dumps(asdict(listener)).encode(), synced=False)
+            yield listener, server
+        finally:
+            file.unlink(missing_ok=True)
+
+
+def why_impossible(state: Path) -> str:
+    """Return why no screen can listen on this system; empty if they can."""
+    try:
+        with _listening(state):
+            return ""
+    except OSError as error:
+        return error.strerror or str(error)
+
+
+@contextmanager
+def _listening(state: Path) -> Iterator[tuple[Path, socket.socket]]:
     folder = state / "editor"
     make_private_folder(folder)
-    name = f"{time.time_ns()}-{os.getpid()}"
-    socket, own = folder / f"{name}.socket", None
-    if len(os.fsencode(socket)) > _LONGEST_ADDRESS:
-        own = Path(mkdtemp(prefix="codeagent-"))
-        socket = own / "socket"
-    listener = SelectionListener(str(workspace), str(socket), os.urandom(32).hex())
-    file = folder / f"{name}.json"
+    path = folder / f"{time.time_ns()}-{os.getpid()}.socket"
     try:
-        replace_private(file, json.dumps(asdict(listener)).encode(), synced=False)
-        yield listener
+        with listen_at(path) as server:
+            yield path, server
     finally:
-        file.unlink(missing_ok=True)
-        socket.unlink(missing_ok=True)
-        if own is not None:
-            own.rmdir()
+        path.unlink(missing_ok=True)
 
 
 def listeners_for(state: Path, path: Path) -> Iterator[tuple[Path, SelectionListener]]:

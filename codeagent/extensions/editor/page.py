@@ -4,7 +4,7 @@ there."""
 import asyncio
 import hmac
 import json
-import os
+from contextlib import suppress
 from functools import partial
 from pathlib import Path
 
@@ -17,18 +17,13 @@ _SECONDS = 5.0
 
 
 async def listen(chat: ChatScreen) -> None:
-    """Take selections until it is cancelled."""
+    """Take selections until it is cancelled. If the system does not let it listen, doctor and
+    send-selection say so."""
     workspace = Path((await chat.outbox.ready()).launcher.workspace).resolve()  # noqa: ASYNC240  # one folder
-    try:
-        with announced(chat.folders.state, workspace) as listener:
-            answer = partial(_answer, chat, listener)
-            server = await asyncio.start_unix_server(answer, listener.socket, limit=LONGEST)
-            os.chmod(listener.socket, 0o600)  # noqa: PTH101  # nobody but the user can reach its folder
-            async with server:
-                await server.serve_forever()
-    except OSError as error:
-        said = f"selections from your editor cannot be received: {error.strerror or error}"
-        chat.state.document.remark(said, "warning")
+    with suppress(OSError), announced(chat.folders.state, workspace) as (listener, own):
+        answer = partial(_answer, chat, listener)
+        async with await asyncio.start_server(answer, sock=own, limit=LONGEST) as server:
+            await server.serve_forever()
 
 
 async def _answer(
@@ -50,7 +45,7 @@ async def _answer(
 
 
 def _take(chat: ChatScreen, listener: SelectionListener, message: bytes) -> str:
-    """Put what was selected into the composer. Raises ValueError for what is no message."""
+    """Put what was selected into the composer. Raises ValueError for what is not a message."""
     match json.loads(message):
         case {"token": str(token), "path": str(path), "lines": str(lines)}:
             pass

@@ -2,9 +2,11 @@
 
 import argparse
 import asyncio
+import sys
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from codeagent.changes.diff import count
 from codeagent.commands.arguments import (
     add_cwd,
     add_flag,
@@ -14,6 +16,8 @@ from codeagent.commands.arguments import (
     workspace_of,
 )
 from codeagent.config.local_environment import origin_of, worktree_name, worktrees_of
+from codeagent.console.colour import for_eyes
+from codeagent.console.table import Column, print_table
 from codeagent.core.errors import CheckpointError, ConfigError
 from codeagent.core.sanitize import on_one_line, one_line
 from codeagent.extensions.worktrees.merging import merge_of
@@ -21,6 +25,8 @@ from codeagent.workspace.worktrees import discard
 
 if TYPE_CHECKING:
     from codeagent.commands.ports import App
+
+_COLUMNS = (Column("WORKTREE", "cyan"), Column("NOT MERGED"), Column("OF", cut=True))
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
@@ -38,42 +44,49 @@ async def main(args: argparse.Namespace, app: "App") -> int:
     here = workspace_of(args.cwd).resolve()
     origin = origin_of(here) or here
     if args.action == "list":
-        found = worktrees_of(None if args.all else origin)
-        return await _list(list(found.values()), as_json=args.json)
+        return await _list(None if args.all else origin, as_json=args.json)
     known = {worktree_name(root.parent): root for root in worktrees_of(origin).values()}
     if unknown := [name for name in args.names if name not in known]:
         raise ConfigError(
-            f"there is no worktree {one_line(unknown[0], 60)!r}: codeagent worktrees list names them; "
+            f"no worktree is called {one_line(unknown[0], 60)!r}: codeagent worktrees list names them; "
             "nothing was removed"
         )
     roots = [known[name] for name in args.names]
     return max([await _remove(root, discarding=args.discard) for root in roots])
 
 
-async def _list(roots: list[Path], *, as_json: bool) -> int:
-    rows: list[dict[str, Any]] = []
-    for root in roots:
-        left = await _unmerged(root)
-        known = {"name": worktree_name(root.parent), "origin": str(origin_of(root))}
-        rows.append({**known, "folder": str(root), "unmerged": left})
+async def _list(origin: Path | None, *, as_json: bool) -> int:
+    rows = [await _facts(root) for root in worktrees_of(origin).values()]
     if as_json:
         print_json(rows)
         return 0
-    if not rows:
-        say("no worktree; codeagent --worktree NAME makes one")
-        return 0
-    print(f"{'WORKTREE':<20}  {'NOT MERGED':<12}  OF")
-    for row in rows:
-        print(
-            f"{row['name']:<20}  {_files(row['unmerged']):<12}  {on_one_line(str(row['origin']))}"
-        )
+    if rows:
+        cells = [(row["name"], _files(row["unmerged"]), row["origin"]) for row in rows]
+        head = f"{'WORKTREE':<20}  {'NOT MERGED':<12}  OF"
+        plain = (f"{name:<20}  {left:<12}  {on_one_line(of)}" for name, left, of in cells)
+        print_table(_COLUMNS, cells, [head, *plain])
+    else:
+        which = f" of {origin}" if origin else ""
+        hint = "; codeagent --worktree NAME makes one" if for_eyes(sys.stderr) else ""
+        say(f"no worktree{which}{hint}")
+    if others := len(worktrees_of()) - len(rows):
+        say(f"{count(others, 'worktree')} of other folders: codeagent worktrees list --all")
     return 0
+
+
+async def _facts(root: Path) -> dict[str, Any]:
+    return {
+        "name": worktree_name(root.parent),
+        "origin": str(origin_of(root)),
+        "folder": str(root),
+        "unmerged": await _unmerged(root),
+    }
 
 
 def _files(number: int | None) -> str:
     if number is None:
         return "unknown"
-    return "1 file" if number == 1 else f"{number} files"
+    return count(number, "file")
 
 
 async def _unmerged(root: Path) -> int | None:

@@ -54,8 +54,8 @@ class MergeBack:
         return tuple(offer for offer in found if offer is not None)
 
     async def take(self, offer: MergeOffer, answers: Sequence[HunkAnswer] | None = None) -> bool:
-        """Write an offer into the folder, or the hunks of it that were taken; tell whether there
-        was one. Raises WorkspaceError; nothing was written then."""
+        """Write an offer into the folder, or those of its hunks that were taken; return whether
+        there was one. Raises WorkspaceError: nothing was written then."""
         change = offer.change
         if answers is not None:
             try:
@@ -81,7 +81,7 @@ class MergeBack:
         return None if here == wanted else MergeOffer(Change(path, here, wanted), clashes)
 
     async def _both(self, change: Change[Node], here: Node | None) -> tuple[Node | None, bool]:
-        """MergeBack a file that both changed; return the worktree's, and True, if that is not
+        """Merge a file that both changed; return the worktree's, and True, if that is not
         possible."""
         before, after = change.before, change.after
         both = Change(change.path, here, after)

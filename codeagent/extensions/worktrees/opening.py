@@ -6,6 +6,7 @@ from contextlib import contextmanager, suppress
 from pathlib import Path
 from zlib import crc32
 
+from codeagent.changes.diff import count
 from codeagent.commands.arguments import say
 from codeagent.config.local_environment import (
     agrees_to,
@@ -36,7 +37,7 @@ def in_worktree(folder: Path, name: str) -> Iterator[Path]:
     suffix = f"-{crc32(bytes(origin)):08x}"
     if name and not _NAME.fullmatch(name):
         raise ConfigError(
-            "--worktree: a name has letters, digits, - _ and . and at most 40 characters"
+            "--worktree: a name is made of letters, digits, - _ and . and has at most 40 characters"
         )
     if not name:
         taken = {key.removesuffix(suffix) for key in known}
@@ -51,7 +52,7 @@ def in_worktree(folder: Path, name: str) -> Iterator[Path]:
 
 async def _make(origin: Path, key: str) -> None:
     """Raises CheckpointError, ConfigError."""
-    discard(kept_worktrees() / key)  # what a start that was killed has left
+    discard(kept_worktrees() / key)  # what a start that was killed left behind
     own = config_dir()
 
     def agreed(git: OutsideGit) -> bool:
@@ -76,8 +77,7 @@ async def _tell(root: Path, name: str) -> None:
         async with merge_of(root) as merge:
             offers = await merge.offers()
         if offers:
-            files = "1 file" if len(offers) == 1 else f"{len(offers)} files"
             say(
-                f"{files} of the worktree {name} can be merged into {visible(str(merge.origin))}: "
+                f"{count(len(offers), 'file')} of the worktree {name} can be merged into {visible(str(merge.origin))}: "
                 f"codeagent --worktree {name} --continue, then /merge"
             )

@@ -13,7 +13,7 @@ from codeagent.tui.parts.marked_list import PickerRow
 from codeagent.tui.transcript.spelling import counted
 
 _EVERY = "\0"
-"""The key of the row that reviews every file; it cannot be a path."""
+"""The key of the row that reviews every file, which cannot be a path."""
 _CLASH = "both changed these lines: its hunks begin as left out"
 
 
@@ -28,8 +28,7 @@ async def merge(chat: ChatScreen, argument: str) -> None:
                 break
             chosen = [offer for offer in offers if key in (offer.path, _EVERY)]
             for at, offer in enumerate(chosen):
-                went_on = await _review(chat, merge, offer, (at + 1, len(chosen)), taken)
-                if not went_on:
+                if not await _review(chat, merge, offer, (at + 1, len(chosen)), taken):
                     break
     left = (
         f"{counted(len(offers), 'file')} left in the worktree"

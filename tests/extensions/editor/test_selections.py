@@ -4,7 +4,7 @@ and only lines of files of the workspace get there."""
 import argparse
 import asyncio
 import json
-import socket
+import re
 import stat
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager, suppress
@@ -15,8 +15,10 @@ import pytest
 from textual.pilot import Pilot
 
 from codeagent.core.errors import ConfigError
+from codeagent.disk.sockets import address_of
 from codeagent.extensions.editor import command
 from codeagent.extensions.editor.listeners import SelectionListener, announced, listeners_for
+from codeagent.extensions.editor.page import listen
 from tests.tui.fake_launcher import FakeLauncher
 from tests.tui.replay import ReplayApp, settled, until
 
@@ -49,7 +51,8 @@ def sockets(state: Path) -> list[Path]:
 
 
 async def sent(listener: SelectionListener, message: bytes) -> str:
-    reader, writer = await asyncio.open_unix_connection(listener.socket)
+    with address_of(Path(listener.socket)) as address:
+        reader, writer = await asyncio.open_unix_connection(address)
     writer.write(message)
     await writer.drain()
     answer = await reader.readline()
@@ -116,6 +119,43 @@ async def test_the_command_finds_the_screen_of_the_innermost_project(
             await asyncio.to_thread(command.main, _args("missing.py:1"), None)  # type: ignore[arg-type]  # as above
 
 
+async def test_a_screen_listens_in_a_folder_with_a_long_path(tmp_path: Path) -> None:
+    folder = tmp_path / ("a" * 100) / ("b" * 100)
+    folder.mkdir(parents=True)
+    async with listening(folder) as (_, app, _file, listener):
+        path = folder / "project/src/a.py"
+        assert await sent(listener, listener.message(path, "")) == "ok"
+        assert app.chat.composer.text == "@src/a.py "
+
+
+async def test_a_screen_that_cannot_listen_says_nothing_and_the_commands_say_why(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    state = tmp_path / "state"
+    state.mkdir()
+    (state / "editor").write_text("in the way")
+    app = ReplayApp([], tmp_path, now=0.0)
+    async with app.run_test(size=(80, 24)) as pilot:
+        await settled(pilot)
+        await asyncio.wait_for(listen(app.chat), timeout=20)
+        assert "selections" not in app.chat.view.plain_text()
+    monkeypatch.setattr(command, "state_dir", lambda: state)
+    why = r"selections cannot be received: no socket can be made .*\(File exists\)"
+    (tmp_path / "a.py").write_text("")
+    with pytest.raises(ConfigError, match=why):
+        command.main(_args(str(tmp_path / "a.py")), None)  # type: ignore[arg-type]  # no app is needed
+    (found,) = command.findings(tmp_path)
+    assert found.state == "note" and re.match(why, found.text)
+
+
+def test_where_screens_can_listen_doctor_says_nothing_of_it(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(command, "state_dir", lambda: tmp_path)
+    assert command.findings(tmp_path) == []
+    assert list((tmp_path / "editor").iterdir()) == []
+
+
 def _args(selection: str) -> Any:
     parser = argparse.ArgumentParser()
     command.add_arguments(parser)
@@ -126,9 +166,8 @@ def test_what_a_killed_process_left_is_removed_and_the_user_is_told_to_start_one
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     state = tmp_path / "state"
-    with announced(state, tmp_path) as listener:
-        with socket.socket(socket.AF_UNIX) as dead:
-            dead.bind(listener.socket)
+    with announced(state, tmp_path) as (_, server):
+        server.close()
         monkeypatch.setattr(command, "state_dir", lambda: state)
         (tmp_path / "a.py").write_text("")
         with pytest.raises(ConfigError, match=r"no codeagent is open in a project with .*a\.py"):

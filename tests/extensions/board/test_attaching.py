@@ -1,0 +1,63 @@
+"""Reaching and starting a session that runs without a terminal."""
+
+import os
+import socket
+import sys
+from pathlib import Path
+
+import pytest
+
+from codeagent.core.errors import ConfigError
+from codeagent.core.watchdog import MARK
+from codeagent.disk.sockets import address_of, listen_at
+from codeagent.extensions.board.attaching import connected
+from codeagent.extensions.board.page import start_held
+
+
+def test_the_socket_of_a_process_that_was_killed_is_removed(tmp_path: Path) -> None:
+    path = tmp_path / "1"
+    listen_at(path).close()
+    with pytest.raises(ConfigError, match="no longer runs without a terminal"):
+        connected(path)
+    assert not path.exists()
+
+
+def test_the_socket_of_another_user_is_neither_used_nor_removed(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    path = tmp_path / "1"
+    with listen_at(path) as listener:
+        listener.setblocking(False)
+        monkeypatch.setattr(os, "getuid", lambda: path.stat().st_uid + 1)
+        with pytest.raises(ConfigError, match="belongs to another user"):
+            connected(path)
+        with pytest.raises(BlockingIOError):
+            listener.accept()
+    assert path.exists()
+
+
+def test_the_socket_of_a_process_that_is_too_busy_to_answer_is_kept(tmp_path: Path) -> None:
+    path = tmp_path / "1"
+    with listen_at(path) as listener, address_of(path) as address:
+        listener.listen(0)
+        waiting = socket.socket(socket.AF_UNIX)
+        with waiting:
+            waiting.connect(address)
+            with pytest.raises(ConfigError, match="does not answer"):
+                connected(path)
+    assert path.exists()
+
+
+@pytest.mark.parametrize("mark", ["", "of-another"])
+def test_a_session_has_no_mark_but_that_of_the_codeagent_it_was_started_by(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, mark: str
+) -> None:
+    """What has a mark of this process would end with it."""
+    program = tmp_path / "python"
+    program.write_text(f'#!/bin/sh\necho "<${MARK}>" >&2\n')
+    program.chmod(0o700)
+    monkeypatch.setattr(sys, "executable", str(program))
+    monkeypatch.delenv(MARK, raising=False)
+    if mark:
+        monkeypatch.setenv(MARK, mark)
+    assert start_held(()) == (True, f"<{mark}>\n")
