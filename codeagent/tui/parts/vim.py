@@ -321,7 +321,7 @@ def _object(name: str, text: str, at: int) -> tuple[int, int] | None:
 
 def _enclosing(pair: str, text: str, at: int) -> tuple[int, int] | None:
     """Return the span of the innermost pair of brackets around a place; None if there is none."""
-    opening, closing = pair
+    opening, closing = pair[0], pair[1]
     start, depth = at, 0
     while start >= 0 and (depth or text[start : start + 1] != opening):
         depth += (start < at and text[start] == closing) - (text[start : start + 1] == opening)
