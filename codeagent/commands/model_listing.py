@@ -56,7 +56,7 @@ async def listed(
     sources = [*_servers(servers), *_providers(keys, offered)]
     base = settings.api_base
     if base and server_root(base) not in [server_root(each.api_base) for each in servers]:
-        sources.append(_Source(base, _at(keys, base)))
+        sources.append(_Source(base, _at(keys, base, settings.model)))
     sent = prompt if isinstance(prompt, int) else await asyncio.to_thread(prompt_tokens, prompt)
     waiting = {asyncio.ensure_future(source.ask): source for source in sources}
     problems: list[str] = []
@@ -137,9 +137,13 @@ async def _kept(keys: KeyStore, variables: Iterable[str]) -> str | None:
     return next(filter(None, found), None)
 
 
-async def _at(keys: KeyStore, base: str) -> list[ModelRow]:
-    """Ask the server in use, with its own key."""
-    key = await _kept(keys, [server_variable(base)]) or os.environ.get("OPENAI_API_KEY")
+async def _at(keys: KeyStore, base: str, model: str | None) -> list[ModelRow]:
+    """Ask the server in use, with its own key, or that which requests for the model take there."""
+    key = await _kept(keys, [server_variable(base)])
+    if key is None:
+        target = native_target(model or "openai/", base, None, os.environ)
+        speaks_openai = target is not None and target.provider == "openai"
+        key = os.environ.get("OPENAI_API_KEY") if speaks_openai else None
     server = await server_at(base, key)
     if not isinstance(server, LocalServer):
         raise ModelError("it lists no models", kind="server")

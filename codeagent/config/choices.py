@@ -49,6 +49,8 @@ def _changed(file: Path, before: bytes, choices: Choices, check: ContentCheck) -
             _put(wanted, tables, key, value, dict)
         after = dumps(document)
         kept = tomllib.loads(after) == wanted
+    except (TypeError, AttributeError):  # a section is not a table
+        kept = False
     except (UnicodeDecodeError, TOMLKitError, tomllib.TOMLDecodeError, RecursionError) as error:
         raise ConfigError(f"{file} is not valid TOML: repair it first") from error
     if not kept:

@@ -24,6 +24,8 @@ class GrowingAnswer:
         self._text = ""
         self._printed = 0
         """Characters of the text that were printed."""
+        self._enough = 0
+        """Characters of the rest from which on it is looked for blocks that are complete."""
 
     def add(self, piece: str) -> None:
         self._text += piece
@@ -31,8 +33,13 @@ class GrowingAnswer:
     def complete(self) -> str:
         """Return what can be printed for good and has not been yet; empty if nothing can."""
         rest = self._text[self._printed :]
+        if len(rest) < self._enough:
+            return ""
         end = finished(rest)
-        return self._print(rest[:end])
+        said = self._print(rest[:end])
+        # A list of thousands of lines is one block: to read it with each line would take minutes.
+        self._enough = len(rest) * 9 // 8 if not end and len(rest) > _LONGEST else 0
+        return said
 
     def flush(self) -> str:
         """Return everything that was not printed yet, because something else follows."""
@@ -58,10 +65,11 @@ class GrowingAnswer:
     def begin_again(self) -> None:
         """Forget the answer, whose stream broke off."""
         self._text = ""
-        self._printed = 0
+        self._printed = self._enough = 0
 
     def _print(self, block: str) -> str:
         self._printed += len(block)
+        self._enough = 0
         lines = self._drawn(self._masked(block))
         return "\n".join([*lines, ""]) if lines else ""
 

@@ -37,8 +37,11 @@ _MINIMAL = (
     "TZ",
     "USER",
 )
-_FOLDERS = ("HOME", "SHELL", "TMPDIR")
-"""Those of them that are a path."""
+_PLACES = (
+    *("HOME", "SHELL", "TMPDIR", "GH_CONFIG_DIR"),
+    *("XDG_CONFIG_HOME", "XDG_RUNTIME_DIR", "XAUTHORITY", "SSL_CERT_FILE", "SSL_CERT_DIR"),
+)
+"""The variables that are a path, of those and of what programs of ours are given besides."""
 _GIB = 1 << 30
 NOWHERE = Path("/")
 """Where a program starts that might load code from the folder it starts in: only root can put some
@@ -89,18 +92,18 @@ def minimal(
     """Return the variables that any program may have, and those named by `more`, as far as they are
     set.
 
-    `outside`: no folder of PATH is in this one, and no other variable that any program may have
-    leads into it.
+    `outside`: no folder of PATH is in this one, and no other of `_PLACES` leads into it.
     """
-    kept = {name: environment[name] for name in _MINIMAL if name in environment}
-    if outside is not None:
-        kept["PATH"] = path_outside(kept.get("PATH", os.defpath), outside)
-        kept = {
-            n: value
-            for n, value in kept.items()
-            if n not in _FOLDERS or path_outside(value, outside) == value
-        }
-    return kept | {name: environment[name] for name in more if name in environment}
+    names = (*_MINIMAL, *more)
+    kept = {name: environment[name] for name in names if name in environment}
+    if outside is None:
+        return kept
+    kept["PATH"] = path_outside(kept.get("PATH", os.defpath), outside)
+    return {
+        name: value
+        for name, value in kept.items()
+        if name not in _PLACES or path_outside(value, outside) == value
+    }
 
 
 async def start_program(

@@ -9,7 +9,6 @@ from typing import Any
 
 from codeagent.core.lazy_regex import lazy_regex
 from codeagent.core.model import ModelFacts
-from codeagent.llm.catalog import whole_number
 from codeagent.llm.providers import server_root
 from codeagent.net.http import HttpClient
 
@@ -27,7 +26,8 @@ _LENGTHS = (
 )
 """Where a list of models has the window: vLLM and SGLang, LM Studio, OpenRouter and others,
 Anthropic, Gemini."""
-_NUM_CTX = lazy_regex(r"^\s*num_ctx\s+(\d+)", re.MULTILINE)
+_NUM_CTX = lazy_regex(r"^\s*num_ctx\s+(\d{1,12})\b", re.MULTILINE)
+_LARGEST_WINDOW = 10**9
 
 
 async def ask_server(base: str, headers: Mapping[str, str], model: str) -> ModelFacts | None:
@@ -98,7 +98,7 @@ def _of_ollama(shown: dict[str, Any], running: dict[str, Any]) -> ModelFacts:
     info, set_to = _table(shown, "model_info"), shown.get("parameters")
     own = next((value for key, value in info.items() if key.endswith(".context_length")), None)
     told = _NUM_CTX.search(set_to) if isinstance(set_to, str) else None
-    window = _count(running.get("context_length")) or (int(told[1]) if told else _count(own))
+    window = _count(running.get("context_length")) or _count(int(told[1]) if told else own)
     can = shown.get("capabilities")
     if not isinstance(can, list):
         return ModelFacts(window)
@@ -164,8 +164,9 @@ def _per_million(*per_token: object) -> tuple[float, float] | None:
 
 
 def _count(value: Any) -> int | None:
-    """Return a positive whole number; None for anything else."""
-    return whole_number(value) or None
+    """Return a number of tokens that a window may have; None for anything else."""
+    possible = isinstance(value, int | float) and 1 <= value <= _LARGEST_WINDOW
+    return int(value) if possible else None
 
 
 def _table(found: Mapping[str, Any], name: str) -> dict[str, Any]:

@@ -1,8 +1,11 @@
 """Images as a model gets them: decoded with care, scaled down, and with a small copy for the screen."""
 
 import base64
+import threading
+import warnings
 import zlib
 from dataclasses import replace
+from hashlib import sha256
 from io import BytesIO
 
 from PIL import Image, ImageOps, UnidentifiedImageError
@@ -18,14 +21,24 @@ _FORMATS = ("PNG", "JPEG", "GIF", "WEBP")
 """The formats that every provider takes; no other decoder sees foreign bytes."""
 _MOST_PIXELS = 40_000_000
 """In memory, four bytes each."""
+_MOST_IN_PHOTO = 250_000_000
+"""Pixels of a JPEG that can be read at an eighth of its size; one that comes in several scans is
+kept whole while it is read."""
+_MOST_SCANS = 100
+"""Of a JPEG: each of them, however short, goes over the whole image; a camera writes about ten."""
+_SCAN = b"\xff\xda"
 # Pillow's own limit is higher, and it warns before it; a photo is measured as it is read.
 Image.MAX_IMAGE_PIXELS = None
+# What it warns about is in the file, and would be printed.
+warnings.filterwarnings("ignore", module=r"PIL\.")
 _EDGE = 1_568
 """Pixels of the longer edge: providers scale down what is larger, some refuse it."""
 _LARGEST_SENT = 3_500_000
 """Bytes; providers refuse more than 5 MB of Base64."""
 _SMALL = (48, 24)
 """Pixels of the copy for the screen, two rows of them in a row of cells."""
+_KEPT = 8
+"""Images that are not decoded again: those of a prompt are looked at whenever the user pauses."""
 
 
 class NotAnImage(Failed):
@@ -45,25 +58,56 @@ class Picture:
         return f"{self.size[0]}×{self.size[1]} · {size / 1000:,.1f} kB"
 
 
+_known: dict[bytes, Picture] = {}
+"""By digest, the latest last."""
+_decoding = threading.Lock()
+"""One image at a time: each may take a third of a gigabyte."""
+
+
 def picture(data: bytes) -> Picture:
     """Decode an image, and scale it down if it is larger than providers take; blocks for up to a
     second. Raises NotAnImage."""
+    key = sha256(data).digest()
+    with _decoding:
+        found = _known.pop(key, None) or _decoded(data)
+        _known[key] = found
+        if len(_known) > _KEPT:
+            del _known[next(iter(_known))]
+    return found
+
+
+def _decoded(data: bytes) -> Picture:
+    """Raises NotAnImage."""
     try:
         image = Image.open(BytesIO(data), formats=_FORMATS)
         size, kind = image.size, str(image.format).replace("MPO", "JPEG")
+        in_scans = bool(image.info.get("progressive"))
+        _check_pixels(
+            size, size, _MOST_IN_PHOTO if kind == "JPEG" and not in_scans else _MOST_PIXELS
+        )
+        if kind == "JPEG" and data.count(_SCAN) > _MOST_SCANS:
+            raise NotAnImage("it has too many scans")
         image.draft("RGB", (_EDGE, _EDGE))  # a photo is read at a half or less of its size
-        if image.width * image.height > _MOST_PIXELS:
-            raise NotAnImage(f"it has {size[0]}×{size[1]} pixels, which is too many")
-        small = ImageOps.exif_transpose(image)
-        small = small.convert("RGBA" if small.has_transparency_data else "RGB")
+        _check_pixels(size, image.size, _MOST_PIXELS)
+        mode = "RGBA" if image.has_transparency_data else "RGB"
+        small: Image.Image = image if image.mode == mode else image.convert(mode)
         small.thumbnail((_EDGE, _EDGE))
+        small = ImageOps.exif_transpose(small)
         fits = max(size) <= _EDGE and len(data) <= _LARGEST_SENT
         part = _part(kind, data) if fits else _rewritten(small, kind)
         return Picture(part, size, _thumbnail(small))
+    except NotAnImage:
+        raise
     except UnidentifiedImageError:
         raise NotAnImage("it is not a PNG, JPEG, GIF or WebP image") from None
-    except (OSError, ValueError, SyntaxError, MemoryError) as error:
+    except Exception as error:  # a decoder may raise anything about a damaged file
         raise NotAnImage(f"it is damaged ({type(error).__name__})") from None
+
+
+def _check_pixels(size: tuple[int, int], read: tuple[int, int], most: int) -> None:
+    """Raise NotAnImage if more pixels would be read than `most`; `size` is that of the file."""
+    if read[0] * read[1] > most:
+        raise NotAnImage(f"it has {size[0]}×{size[1]} pixels, which is too many")
 
 
 def with_pictures(result: ToolResult) -> ToolResult:

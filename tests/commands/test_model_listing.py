@@ -131,6 +131,24 @@ async def test_the_server_in_use_is_asked_with_its_key_and_its_model_is_there_on
     assert last.problems == ()
 
 
+@for_each(("model", "sent"), [("openai/m", True), ("m", True), ("anthropic/m", False)])
+async def test_the_server_in_use_gets_no_key_that_requests_for_its_model_do_not_take_there(
+    product: Product,  # noqa: F811  # the fixture
+    local: list[LocalServer],
+    model: str,
+    sent: bool,
+) -> None:
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setenv("OPENAI_API_KEY", KEY)
+        patch.setenv("OPENAI_BASE_URL", "http://127.0.0.1:1/v1")
+        patch.delenv("ANTHROPIC_API_KEY", raising=False)
+        async with openai_server([]) as server:
+            server.facts["/v1/models"] = SERVED
+            await offered(launcher(product), Settings(model=model, api_base=server.base_url))
+            keys = {one.headers.get("authorization") for one in server.asked}
+    assert keys == ({f"Bearer {KEY}"} if sent else {None})
+
+
 async def test_a_server_in_use_that_is_gone_is_reported(
     product: Product,  # noqa: F811  # the fixture
     local: list[LocalServer],

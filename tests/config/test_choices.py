@@ -135,3 +135,12 @@ def test_any_text_comes_back_as_it_was_chosen(
     (folder / "config/config.toml").write_text(MINE)
     kept = keep(folder / "config/config.toml", model=model, theme=theme)
     assert (kept["model"], kept["theme"], kept["mode"]) == (model, theme, "plan")
+
+
+@pytest.mark.parametrize("text", ["limits = 3\n", 'limits = "x"\n', "limits = [1]\n"])
+def test_a_section_that_is_not_a_table_is_said_and_left(file: Path, text: str) -> None:
+    """The user may have edited the file since the start."""
+    file.write_text(text)
+    with pytest.raises(ConfigError, match="cannot be changed here"):
+        keep(file, **{"limits.max_turns": 9})
+    assert file.read_text() == text

@@ -1,9 +1,12 @@
 """What a run shows on a terminal without a screen."""
 
 import re
+from unittest.mock import patch
 
 import pytest
 
+from codeagent.console import answer
+from codeagent.console.answer import GrowingAnswer
 from codeagent.console.markdown import drawn
 from codeagent.console.run_view import Channel, RunView
 from codeagent.core.events import TextDelta
@@ -125,3 +128,28 @@ def test_code_is_readable_on_a_light_ground_too(monkeypatch: pytest.MonkeyPatch)
     monkeypatch.setenv("COLORFGBG", "0;15")
     light = drawn("```python\ndef f(): pass\n```", 60, colours=True)
     assert "\x1b[94mdef" in dark[0] and "\x1b[34mdef" in light[0]
+
+
+def test_a_long_block_is_not_read_again_with_each_line() -> None:
+    """The event loop would stand still for minutes: a list is one block until it ends."""
+    read: list[int] = []
+
+    def finds(text: str) -> int:
+        read.append(len(text))
+        return 0
+
+    growing = GrowingAnswer(str, lambda: 80, colours=False)
+    lines = [f"- item {number}\n" for number in range(20_000)]
+    with patch.object(answer, "finished", finds):
+        for each in lines:
+            growing.add(each)
+            assert growing.complete() == ""
+    assert len(lines) > len(read) and sum(read) < 60 * len("".join(lines))
+
+
+def test_a_block_that_ends_behind_a_long_one_is_still_printed_for_good() -> None:
+    terminal = Terminal()
+    terminal.stream(*(f"- item {number}\n" for number in range(1500)))
+    assert terminal.out == ""
+    terminal.stream("\n", *["Words of a paragraph.\n"] * 400, "\nThe end")
+    assert "item 1499" in terminal.out and "The end" not in terminal.out

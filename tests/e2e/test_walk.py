@@ -85,9 +85,10 @@ class Walk:
         for place, row in enumerate(rows):
             if stumble := STUMBLES.search(row):
                 self.wrong.append(f"{where}: says {stumble[0]!r}")
-            begin = row.strip(" ▸●✓✗■?")[:12]
-            others = "\n".join([*rows[:place], *rows[place + 1 :]])
-            if row.lstrip().startswith("▸") and "…" in row and begin not in others:
+            # Words may be broken where a row ends.
+            others = "".join("".join([*rows[:place], *rows[place + 1 :]]).split())
+            cut = "".join(row.partition("…")[0].split())[-10:]
+            if row.lstrip().startswith("▸") and "…" in row and cut not in others:
                 self.wrong.append(f"{where}: is cut: {row.strip()}")
 
     def open(self, command: str) -> None:
@@ -148,4 +149,4 @@ def test_every_page_can_be_read_and_its_keys_do_something(
         screen.send("ctrl+d")
         assert screen.exit_code() == 0
         assert screen.modes_restored()
-    assert walk.wrong == []
+    assert "\n".join(walk.wrong) == ""

@@ -144,6 +144,21 @@ def test_an_entry_of_a_list_of_models_is_understood(
     assert facts_in(entry) == known
 
 
+@for_each("size", [10**400, float("inf"), float("nan"), -1, 0, 0.5, "8192", [1], "9" * 5000])
+async def test_a_size_that_no_window_has_is_not_known(size: Any) -> None:
+    """Anybody may listen on the ports of this machine that are asked."""
+    assert facts_in({"context_length": size, "meta": {"n_ctx": size}}) == ModelFacts()
+    facts: Facts = {
+        "/props": {"default_generation_settings": {"n_ctx": size}},
+        "/api/ps": {"models": [{"name": "m", "context_length": size}]},
+        "/api/show": {"parameters": f"num_ctx {size}", "model_info": {"a.context_length": size}},
+    }
+    async with openai_server([]) as fake:
+        fake.facts = facts
+        found = await ask_server(fake.base_url, {}, "m")
+    assert found is not None and found.window in (None, 8192)
+
+
 async def test_several_models_of_a_server_are_asked_about_at_once() -> None:
     async with openai_server([]) as fake:
         fake.facts["/v1/models"] = {

@@ -16,6 +16,7 @@ from codeagent.config.checking import checked
 from codeagent.config.extensions import Extensions, all_extensions
 from codeagent.config.model_marks import ModelMarksFile
 from codeagent.config.settings import Settings
+from codeagent.core.attention import Follower, Terminal
 from codeagent.core.display import (
     DiffBlock,
     FilesBlock,
@@ -27,6 +28,7 @@ from codeagent.core.display import (
 from codeagent.core.events import Notice, SteerQueued
 from codeagent.core.model import ModelInUse
 from codeagent.core.runtime import SessionSummary
+from codeagent.extensions.notify.follower import follow
 from codeagent.tui.app import run_app
 from codeagent.tui.facts import Fact, Facts
 from codeagent.tui.launcher import AppFolders, LaunchOptions, Missing, ModelOffer, ModelRow
@@ -81,6 +83,12 @@ class RecordedClient:
             await asyncio.sleep(_FRAME)
             self._state.status.set(phase="idle", notice="")
         self._state.document.remark(END)
+
+    async def start_up(self) -> None:
+        return None
+
+    async def followers(self, terminal: Terminal) -> tuple[Follower, ...]:
+        return (follow(Settings(), self.launcher.workspace, terminal),)
 
     async def extensions(self) -> Extensions:
         return all_extensions()

@@ -1,9 +1,10 @@
 """Images as models get them: within the limits of providers, whatever the file is."""
 
 import base64
-import os
+import random
 import struct
 import zlib
+from contextlib import suppress
 from io import BytesIO
 
 import pytest
@@ -12,8 +13,9 @@ from PIL import Image
 from codeagent.core.display import ImageBlock, TextBlock
 from codeagent.core.messages import ImagePart, TextPart
 from codeagent.core.tool import ToolResult
+from codeagent.tools import pictures
 from codeagent.tools.pictures import NotAnImage, picture, with_pictures
-from tests.extensions.attachments.drawn import drawn
+from tests.extensions.attachments.drawn import drawn, noisy
 from tests.table import for_each
 
 
@@ -27,12 +29,6 @@ def bomb(width: int, height: int) -> bytes:
     head = struct.pack(">IIBBBBB", width, height, 8, 2, 0, 0, 0)
     parts = chunk(b"IHDR", head), chunk(b"IDAT", zlib.compress(bytes(1000))), chunk(b"IEND", b"")
     return b"\x89PNG\r\n\x1a\n" + b"".join(parts)
-
-
-def noisy(width: int, height: int) -> bytes:
-    out = BytesIO()
-    Image.frombytes("RGB", (width, height), os.urandom(3 * width * height)).save(out, "PNG")
-    return out.getvalue()
 
 
 @for_each("kind", ["PNG", "JPEG", "GIF", "WEBP"])
@@ -87,6 +83,61 @@ def test_a_larger_image_is_scaled_down(data: bytes, size: tuple[int, int], media
 def test_what_is_damaged_or_would_fill_the_memory_is_refused(data: bytes, why: str) -> None:
     with pytest.raises(NotAnImage, match=why):
         picture(data)
+
+
+def scans(kind: str, **options: object) -> bytes:
+    out = BytesIO()
+    Image.effect_noise((160, 120), 60).convert("RGB").save(out, kind, **options)
+    return out.getvalue()
+
+
+def retold(data: bytes, width: int, height: int) -> bytes:
+    """A JPEG that says it has another size."""
+    at = max(data.find(mark) for mark in (b"\xff\xc0", b"\xff\xc2"))
+    return data[: at + 5] + struct.pack(">HH", height, width) + data[at + 9 :]
+
+
+def test_a_jpeg_that_would_be_read_for_minutes_is_refused() -> None:
+    """Every scan, however short, goes over the whole image; what comes in scans is kept whole."""
+    many = scans("JPEG", progressive=True)
+    last = many.rfind(b"\xff\xda")
+    repeated = many[:last] + many[last:-2] * 200 + many[-2:]
+    for data, why in (
+        (repeated, "scans"),
+        (retold(many, 20_000, 20_000), "too many"),
+        (retold(scans("JPEG"), 60_000, 60_000), "too many"),
+    ):
+        with pytest.raises(NotAnImage, match=why):
+            picture(data)
+    assert picture(many).size == (160, 120)
+
+
+def test_whatever_is_damaged_in_an_image_is_said_as_one_reason() -> None:
+    """Each call gets a result, and a prompt keeps its text, whatever a decoder raises."""
+    from PIL.Image import Exif
+
+    exif = Exif()
+    exif[0x0112] = 6
+    exif[0x010F] = "maker"
+    given = [scans("JPEG", exif=exif, progressive=True), scans("PNG", exif=exif), scans("WEBP")]
+    given += [scans("GIF"), scans("JPEG", exif=exif)]
+    rng = random.Random(7)
+    for data in given:
+        for _ in range(150):
+            damaged = bytearray(data)
+            for _ in range(rng.randint(1, 6)):
+                damaged[rng.randrange(len(data))] = rng.randrange(256)
+            with suppress(NotAnImage):
+                picture(bytes(damaged[: rng.choice((len(data), rng.randrange(len(data))))]))
+
+
+def test_an_image_is_decoded_once_however_often_it_is_looked_at(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    data = noisy(40, 40)
+    first = picture(data)
+    monkeypatch.setattr(pictures.Image, "open", lambda *_: pytest.fail("decoded again"))
+    assert picture(bytes(data)) is first
 
 
 def test_the_images_of_a_result_are_scaled_and_those_that_cannot_be_used_are_words() -> None:

@@ -36,7 +36,9 @@ _AT_THE_END = ".,;:!?)]}'\""
 """Punctuation that may follow a name in a sentence without being part of it."""
 _MOST = 20
 _MOST_CHARACTERS = 120_000
-"""Characters of all texts that one prompt brings."""
+"""Characters of everything that one prompt brings."""
+_OF_AN_IMAGE = 100
+"""Characters of its Base64 that count as one: a request has room for about ten million."""
 _PAGE = 2_000
 """Lines of a file at most."""
 _HEAD = "The user attached these to the prompt. Lines of files are numbered:"
@@ -61,6 +63,11 @@ class _Found:
     text: str
     image: ImagePart | None = None
 
+    @property
+    def size(self) -> int:
+        """Characters that it counts as."""
+        return len(self.text) + (len(self.image.data) // _OF_AN_IMAGE if self.image else 0)
+
 
 async def read_mentions(host: Host, text: str) -> Mentioned:
     """Read what the text mentions, as far as the rules let the model read it without a question."""
@@ -73,10 +80,10 @@ async def read_mentions(host: Host, text: str) -> Mentioned:
             if place >= _MOST:
                 raise Failed(f"at most {_MOST} are read")
             one = await _read(host, name)
-            if len(one.text) > room:
-                raise Failed("too long together with the others")
+            if one.size > room:
+                raise Failed("too large together with the others")
             found.append(one)
-            room -= len(one.text)
+            room -= one.size
         except (ToolError, CodeagentError) as error:
             if not _ELSEWHERE.fullmatch(name) or name.startswith(PREFIX):
                 why = one_line(str(error), 160)

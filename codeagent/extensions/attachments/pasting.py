@@ -10,10 +10,18 @@ import time
 from contextlib import suppress
 from hashlib import sha256
 from pathlib import Path
+from threading import Timer
 from urllib.parse import unquote
 
 from codeagent.config.local_environment import state_dir
-from codeagent.core.host_programs import CLIPBOARD, NOWHERE, run_program
+from codeagent.core.host_programs import (
+    CLIPBOARD,
+    NOWHERE,
+    WATCHDOG,
+    minimal,
+    new_mark,
+    open_program,
+)
 from codeagent.core.programs import find_program
 from codeagent.core.sanitize import spelled
 from codeagent.disk.opens import read_regular
@@ -26,9 +34,13 @@ _CLIPBOARDS = (
     ("xclip", "-selection", "clipboard", "-target", "image/png", "-out"),
     ("osascript", "-e", "the clipboard as «class PNGf»"),
 )
+_DESKTOP = ("DISPLAY", "WAYLAND_DISPLAY", "XAUTHORITY", "XDG_RUNTIME_DIR")
+"""The variables with which a program finds the user's desktop."""
 _IN_HEX = re.compile(rb"\xc2\xabdata PNGf([0-9A-F]+)\xc2\xbb\s*")
 """What osascript prints."""
 _SECONDS = 5.0
+_LONGEST = 2 * LARGEST + 100
+"""Bytes that are read of what a program prints, which may be hexadecimal."""
 _KEPT_DAYS = 14
 _ODD = re.compile(r"[^A-Za-z0-9_-]+")
 
@@ -52,19 +64,38 @@ def _clipboard(workspace: Path, text: str) -> str:
     for name, *arguments in _CLIPBOARDS:
         if (program := find_program(name, workspace)) is None:
             continue
-        with suppress(OSError, subprocess.SubprocessError):
-            done = run_program(
-                CLIPBOARD,
-                [program, *arguments],
-                folder=NOWHERE,
-                environment=os.environ,
-                seconds=_SECONDS,
-            )
-            hexed = _IN_HEX.fullmatch(done.stdout)
-            data = bytes.fromhex(hexed[1].decode()) if hexed else done.stdout
-            if mention := _kept("pasted", data):
+        with suppress(OSError):
+            said = _printed([program, *arguments], workspace)
+            hexed = _IN_HEX.fullmatch(said)
+            if mention := _kept("pasted", bytes.fromhex(hexed[1].decode()) if hexed else said):
                 return mention
     return ""
+
+
+def _printed(argv: list[str], workspace: Path) -> bytes:
+    """Return what a program prints, as far as an image may be long; it is killed if it prints more,
+    or takes too long. Raises OSError."""
+    mark = new_mark(CLIPBOARD)
+    with open_program(
+        CLIPBOARD,
+        argv,
+        folder=NOWHERE,
+        environment=minimal(os.environ, *_DESKTOP, outside=workspace),
+        mark=mark,
+        stdin=subprocess.DEVNULL,
+        stdout=subprocess.PIPE,
+        stderr=subprocess.DEVNULL,
+    ) as process:
+        alarm = Timer(_SECONDS, process.kill)
+        alarm.start()
+        try:
+            assert process.stdout is not None
+            said = process.stdout.read(_LONGEST)
+        finally:
+            alarm.cancel()
+            process.kill()
+    WATCHDOG.leave(mark)
+    return said
 
 
 def _dropped(workspace: Path, text: str) -> str:

@@ -4,6 +4,7 @@ import asyncio
 import os
 import re
 import shlex
+import signal
 import subprocess
 from collections.abc import Mapping
 from typing import Annotated
@@ -13,7 +14,7 @@ from codeagent.config.local_environment import agrees_to, config_dir
 from codeagent.core.changes import CommitRefused
 from codeagent.core.deferred import Field
 from codeagent.core.display import TerminalBlock, TextBlock
-from codeagent.core.host_programs import GITHUB, NOWHERE, minimal, run_program
+from codeagent.core.host_programs import GITHUB, NOWHERE, minimal, start_program
 from codeagent.core.policy import ApprovalKey
 from codeagent.core.ports import Workspace
 from codeagent.core.programs import find_program
@@ -41,10 +42,13 @@ _REMOTE = re.compile(
 """The host, the owner and the name in the address of a remote."""
 _BRANCH = re.compile(r"[A-Za-z0-9_][A-Za-z0-9._/-]*")
 _VARIABLES = (
-    *("GH_TOKEN", "GITHUB_TOKEN", "GH_ENTERPRISE_TOKEN", "GITHUB_ENTERPRISE_TOKEN"),
+    *("GH_TOKEN", "GITHUB_TOKEN"),
     *("GH_CONFIG_DIR", "XDG_CONFIG_HOME", "DBUS_SESSION_BUS_ADDRESS", "XDG_RUNTIME_DIR"),
     *("HTTPS_PROXY", "https_proxy", "NO_PROXY", "no_proxy", "SSL_CERT_FILE", "SSL_CERT_DIR"),
 )
+_OF_ENTERPRISE = ("GH_ENTERPRISE_TOKEN", "GITHUB_ENTERPRISE_TOKEN", "GH_HOST")
+"""gh sends these tokens to any host but its own, so they are for the one that the user named, not
+the repository."""
 _PRINT = "give the user title and description in your answer"
 
 
@@ -89,25 +93,43 @@ class OpenPullRequest(Tool[PullRequestArgs]):
         argv, body = await asyncio.to_thread(self._command, args)
         if ctx.base not in (None, f"{shlex.join(argv)}\n{body}"):
             raise BaseChanged
-        root, more = self._workspace.root, {"GH_PROMPT_DISABLED": "1", "NO_COLOR": "1"}
         try:
-            done = await asyncio.to_thread(
-                run_program,
-                GITHUB,
-                argv,
-                folder=NOWHERE,
-                environment=minimal(self._environment, *_VARIABLES, outside=root) | more,
-                seconds=_SECONDS,
-                data=body.encode(),
-                start_new_session=True,
-            )
-        except (OSError, subprocess.SubprocessError) as error:
+            code, out, errors = await self._gh(argv, body)
+        except (OSError, TimeoutError) as error:
             raise Failed(f"gh did not end ({type(error).__name__}); {_PRINT}") from error
-        said = visible((done.stdout or done.stderr).decode("utf-8", "replace").strip())
-        if done.returncode:
+        said = visible((out or errors).decode("utf-8", "replace").strip())
+        if code:
             hint = f"if the branch is not pushed, the user runs git push; else {_PRINT}"
             raise Failed(f"gh refused: {said[-_MOST_SAID:]}\n{hint}")
         return ToolResult.from_text(f"Opened: {said[-_MOST_SAID:]}")
+
+    async def _gh(self, argv: list[str], body: str) -> tuple[int | None, bytes, bytes]:
+        """Return how gh ended and what it said; it is killed if it takes too long, or the user stops
+        the call. Raises OSError, TimeoutError."""
+        process = await start_program(
+            GITHUB,
+            argv,
+            folder=NOWHERE,
+            environment=self._variables(argv) | {"GH_PROMPT_DISABLED": "1", "NO_COLOR": "1"},
+            stdin=subprocess.PIPE,
+            stdout=subprocess.PIPE,
+            stderr=subprocess.PIPE,
+            start_new_session=True,
+        )
+        try:
+            async with asyncio.timeout(_SECONDS):
+                out, errors = await process.communicate(body.encode())
+        finally:
+            if process.returncode is None:
+                os.killpg(process.pid, signal.SIGKILL)
+                await process.wait()
+        return process.returncode, out, errors
+
+    def _variables(self, argv: list[str]) -> dict[str, str]:
+        host = argv[argv.index("--repo") + 1].partition("/")[0]
+        named = self._environment.get("GH_HOST", "").lower() == host.lower()
+        names = (*_VARIABLES, *(_OF_ENTERPRISE if named else ()))
+        return minimal(self._environment, *names, outside=self._workspace.root)
 
     def _command(self, args: PullRequestArgs) -> tuple[list[str], str]:
         """Return what would run, and its standard input. Raises Unavailable without gh, Failed if

@@ -7,7 +7,14 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 from codeagent.core.errors import SessionError
-from codeagent.core.events import KnownEvent, Notice, RunStarted, TurnFinished, UnknownEvent
+from codeagent.core.events import (
+    AsideAnswered,
+    KnownEvent,
+    Notice,
+    RunStarted,
+    TurnFinished,
+    UnknownEvent,
+)
 from codeagent.core.messages import Usage
 from codeagent.core.notices import ModelChanged, ModelFellBack, SummaryWritten
 from codeagent.disk.private import UnsafeFile, read_small, replace_private
@@ -15,7 +22,7 @@ from codeagent.session.store import LOG, SessionStore
 
 _INDEX = "usage-index.json"
 _LARGEST = 256 * 1024 * 1024
-_KINDS = frozenset({"run.started", "turn.finished", "notice"})
+_KINDS = frozenset({"run.started", "turn.finished", "aside.answered", "notice"})
 _NANO = 10**9
 
 
@@ -128,7 +135,7 @@ def _requests(events: Iterable[KnownEvent | UnknownEvent]) -> Iterator[SpentRequ
         match event:
             case RunStarted() | ModelChanged() | ModelFellBack():
                 model = event.model
-            case TurnFinished() | SummaryWritten():
+            case TurnFinished() | SummaryWritten() | AsideAnswered():
                 yield _request(event.seq, event.ts, model, event.usage)
             case _:
                 pass

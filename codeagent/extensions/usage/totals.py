@@ -12,6 +12,8 @@ from codeagent.extensions.usage.requests import SpentRequest, SpentSession
 
 By = Literal["day", "model", "repository"]
 WAYS: tuple[By, ...] = get_args(By)
+_MOST_DAYS = 36_500
+"""Calendars of some systems do not go back further."""
 
 
 @dataclass(frozen=True)
@@ -99,5 +101,6 @@ def _repository(workspace: str) -> str:
 def since_days(days: int, now: float) -> float:
     """Return when the first of that many days began, in local time; the last is today."""
     today = time.localtime(now)
-    start = (today.tm_year, today.tm_mon, today.tm_mday - days + 1, 0, 0, 0, 0, 0, -1)
+    first = today.tm_mday - min(days, _MOST_DAYS) + 1
+    start = (today.tm_year, today.tm_mon, first, 0, 0, 0, 0, 0, -1)
     return time.mktime(start)

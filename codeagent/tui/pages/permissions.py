@@ -92,13 +92,14 @@ class PermissionList(MarkedList[Entry]):
     def is_heading(self, row: Entry) -> bool:
         return isinstance(row, str)
 
-    def other_part(self) -> None:
+    def other_part(self) -> bool:
         """Move the mark from the rules to the newest decision, or from the decisions to the first
-        rule."""
+        rule; False if the other part is empty."""
         here = type(self.marked)
         other = [at for at in self._places() if type(self._rows[at]) is not here]
         if other:
             self._mark(other[0])
+        return bool(other)
 
     def parts(self, row: Entry, width: int, palette: Palette, *, marked: bool) -> Styled:
         match row:
@@ -228,8 +229,7 @@ class PermissionsScreen(Guarded[None]):
         self._list.page(direction)
 
     def action_other_part(self) -> None:
-        self._hints.tell("")
-        self._list.other_part()
+        self._hints.tell("" if self._list.other_part() else "the other part is empty")
 
     def action_show(self) -> None:
         if (entry := self._list.marked) is not None and isinstance(entry, Rule | LedgerRow):

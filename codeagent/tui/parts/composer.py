@@ -92,6 +92,10 @@ class Composer(VimPrompt):
         self.mention_of: Callable[[str | None], Awaitable[str]] | None = None
         """Returns the mention to insert in place of a pasted text, or for the image on the clipboard
         (None); empty: it is not a path, or there is no image."""
+        self._looking = 0
+        """How many pastes are being looked at: what they bring goes with the text."""
+        self._send_then: bool | None = None
+        """Whether the text is to be sent then, `later` or now."""
         self._marked: Sequence[str] = ()
         self._prompts = history
         self._walk: HistoryWalk | None = None
@@ -124,9 +128,21 @@ class Composer(VimPrompt):
         else:
             self._look_at(self.mention_of(None), None)
 
+    def _look_at(self, asked: Awaitable[str], text: str | None) -> None:
+        self._looking += 1
+        self._take_meant(asked, text)
+
     @work(group="paste")
-    async def _look_at(self, asked: Awaitable[str], text: str | None) -> None:
-        meant = await asked
+    async def _take_meant(self, asked: Awaitable[str], text: str | None) -> None:
+        try:
+            self._put(await asked, text)
+        finally:
+            self._looking -= 1
+        if not self._looking and (later := self._send_then) is not None:
+            self._send_then = None
+            self.send(later=later)
+
+    def _put(self, meant: str, text: str | None) -> None:
         if text is None:
             super()._take_in(f"{meant} " if meant else self.app.clipboard)
         elif meant and (at := self.typed.rfind(shown := harmless(text).rstrip("\n"))) >= 0:
@@ -234,7 +250,10 @@ class Composer(VimPrompt):
         self.send(later=True)
 
     def send(self, *, later: bool) -> None:
-        """Send the text: now, or for when the agent is done."""
+        """Send the text: now, or for when the agent is done; not before it has what was pasted."""
+        if self._looking:
+            self._send_then = later
+            return
         if self.keeps(later):
             return
         expand = self._chips.expand

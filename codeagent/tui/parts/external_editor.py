@@ -6,7 +6,8 @@ import re
 import shlex
 import signal
 import subprocess
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
 from pathlib import Path
 from tempfile import TemporaryDirectory, mkstemp
 from typing import Any, Literal
@@ -97,7 +98,7 @@ async def edit_difference(app: App[Any], name: str, texts: tuple[str, str]) -> s
     if wanted is None:
         example = 'diff = "code --wait --diff {before} {after}"'
         raise EditorFailed(f"set your editor's diff view first: [editor] {example}")
-    with TemporaryDirectory(prefix="codeagent-diff-") as folder:
+    with _saying_why(), TemporaryDirectory(prefix="codeagent-diff-") as folder:
         sides = {side: Path(folder, side, name) for side in ("before", "after")}
         for file, text in zip(sides.values(), texts, strict=True):
             file.parent.mkdir()
@@ -174,6 +175,17 @@ def _check(argv: list[str], failure: str | asyncio.CancelledError | None) -> Non
         raise EditorFailed(f"{argv[0]} {failure}. Your text is unchanged.")
 
 
+@contextmanager
+def _saying_why() -> Iterator[None]:
+    """Raise EditorFailed for an OSError, such as a full disk."""
+    try:
+        yield
+    except OSError as error:
+        raise EditorFailed(
+            f"No file can be made for your editor ({error.strerror}). Your text is unchanged."
+        ) from error
+
+
 async def edit_in_editor(app: App[Any], text: str, *, suffix: str = ".md") -> str:
     """Let the user edit the text, and return it. The agent continues, but nothing is drawn. Raises
     EditorFailed.
@@ -181,9 +193,10 @@ async def edit_in_editor(app: App[Any], text: str, *, suffix: str = ".md") -> st
     `suffix` is that of the editor's file, for syntax colours.
     """
     argv = editor_command(os.environ, _workspace(app))
-    fd, name = mkstemp(prefix="prompt-", suffix=suffix)
+    with _saying_why():
+        fd, name = mkstemp(prefix="prompt-", suffix=suffix)
     try:
-        with os.fdopen(fd, "wb") as file:
+        with _saying_why(), os.fdopen(fd, "wb") as file:
             file.write(text.encode(errors="surrogatepass"))
         await _in_terminal(app, [*argv, name])
         return _edited(Path(name))

@@ -310,14 +310,7 @@ def _object(name: str, text: str, at: int) -> tuple[int, int] | None:
     around, what = name[0] == "a", name[1]
     start, end = _line(text, at)
     if what in _BRACKETS:
-        pair = [f"\\{each}" for each in _BRACKETS[what]]
-        nested = f"{pair[0]}(?:[^{pair[0]}{pair[1]}]|(?R))*+{pair[1]}"
-        spans = [
-            each.span()
-            for each in regex.finditer(nested, text, overlapped=True)
-            if each.start() <= at < each.end()
-        ]
-        inner = max(spans, default=None)
+        inner = _enclosing(_BRACKETS[what], text, at)
     else:
         parts = _WORDS.get(name, f"{what}[^{what}]*{what}")
         found = regex.finditer(parts, text, pos=start, endpos=end)
@@ -325,6 +318,22 @@ def _object(name: str, text: str, at: int) -> tuple[int, int] | None:
     if inner is None or around or what in "wW":
         return inner
     return inner[0] + 1, inner[1] - 1
+
+
+def _enclosing(pair: str, text: str, at: int) -> tuple[int, int] | None:
+    """Return the span of the innermost pair of brackets around a place; None if there is none."""
+    opening, closing = pair[0], pair[1]
+    start, depth = at, 0
+    while start >= 0 and (depth or text[start : start + 1] != opening):
+        depth += (start < at and text[start] == closing) - (text[start : start + 1] == opening)
+        start -= 1
+    if start < 0:
+        return None
+    for end in range(start, len(text)):
+        depth += (text[end] == opening) - (text[end] == closing)
+        if depth == 0:
+            return start, end + 1
+    return None
 
 
 def _line(text: str, at: int) -> tuple[int, int]:

@@ -1,5 +1,6 @@
 """Images made for tests."""
 
+import os
 from io import BytesIO
 
 from PIL import Image, ImageDraw
@@ -9,6 +10,13 @@ def drawn(size: tuple[int, int] = (64, 48), kind: str = "PNG", colour: str = "re
     """The bytes of an image of one colour."""
     out = BytesIO()
     Image.new("RGB", size, colour).save(out, kind)
+    return out.getvalue()
+
+
+def noisy(width: int, height: int) -> bytes:
+    """The bytes of a PNG that cannot be compressed."""
+    out = BytesIO()
+    Image.frombytes("RGB", (width, height), os.urandom(3 * width * height)).save(out, "PNG")
     return out.getvalue()
 
 

@@ -1,5 +1,6 @@
 """The attachments of a prompt, on the screen."""
 
+import asyncio
 import base64
 import zlib
 from dataclasses import replace
@@ -127,6 +128,31 @@ async def test_the_key_that_pastes_takes_the_image_or_what_was_copied_here(
         found["image"] = ""
         await pilot.press("ctrl+v")
         await until(pilot, lambda: composer.text.endswith("copied here"))
+
+
+async def test_what_is_sent_right_after_a_drop_waits_for_what_the_path_becomes(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    seen = asyncio.Event()
+
+    async def mention_of(parts: ConversationParts, text: str | None) -> str:
+        await seen.wait()
+        return "@image:shot-1"
+
+    monkeypatch.setattr(ConversationParts, "mention_of", mention_of)
+    app = ReplayApp([], tmp_path, now=0.0)
+    async with app.run_test() as pilot:
+        await settled(pilot)
+        composer = app.chat.composer
+        await until(pilot, lambda: composer.mention_of is not None)
+        composer.insert("what is ")
+        await pasted_into(pilot, app, "/home/me/shot.png")
+        await pilot.press("enter")
+        await pilot.pause()
+        assert composer.text == "what is /home/me/shot.png"
+        seen.set()
+        await until(pilot, lambda: composer.text == "")
+        assert composer._prompts.entries[-1] == "what is @image:shot-1 "
 
 
 async def test_files_of_earlier_prompts_are_offered_first(tmp_path: Path) -> None:

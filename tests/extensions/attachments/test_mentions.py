@@ -11,7 +11,7 @@ import pytest
 from PIL import Image
 
 from tests.e2e.product import Event, Product, calls, of, read, results, say, text_of
-from tests.extensions.attachments.drawn import drawn
+from tests.extensions.attachments.drawn import drawn, noisy
 from tests.fakes import put
 from tests.servers import FakeProvider, Turn, anthropic_server, openai_server, responses_server
 
@@ -84,9 +84,18 @@ def test_a_damaged_image_a_binary_file_and_too_much_stay_text(product: Product) 
     long = " ".join(f"@long{number}.txt" for number in range(6))
     note, said = sent(product, f"@bad.png @prog {long}")
     assert "@bad.png (it is damaged" in said[0] and "@prog (prog is a binary file" in said[0]
-    assert "(too long together with the others)" in said[0]
+    assert "(too large together with the others)" in said[0]
     assert note["attached"][0]["about"].startswith("first ")
     assert len(json.dumps(note)) < 200_000
+
+
+def test_images_go_with_a_prompt_as_far_as_a_request_has_room(product: Product) -> None:
+    for number in range(8):
+        put(product.workspace, f"noise{number}.png", noisy(1000, 900))
+    note, said = sent(product, " ".join(f"@noise{number}.png" for number in range(8)))
+    names = [one["name"] for one in note["attached"]]
+    assert names == ["noise0.png", "noise1.png", "noise2.png"]
+    assert said[0].count("too large together with the others") == 5
 
 
 def tried(product: Product, call: tuple[str, Any], prompt: str, *arguments: str) -> str:

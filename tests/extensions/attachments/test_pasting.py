@@ -6,6 +6,7 @@ from pathlib import Path
 
 import pytest
 
+from codeagent.extensions.attachments import pasting
 from codeagent.extensions.attachments.pasting import clean, pasted
 from tests.extensions.attachments.drawn import drawn
 from tests.fakes import put
@@ -69,6 +70,35 @@ async def test_the_image_on_the_clipboard_is_pasted(folder: Path) -> None:
     clipboard(folder, "wl-paste", b"")
     clipboard(folder, "xclip", drawn())
     assert (await pasted(folder / "work", None)).startswith("@image:pasted-")
+
+
+async def test_the_program_of_the_clipboard_gets_no_secret_and_loads_nothing_of_the_workspace(
+    folder: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    for name, value in {
+        "ANTHROPIC_API_KEY": "s3cret",
+        "LD_LIBRARY_PATH": f"{folder}/work/lib",
+        "XAUTHORITY": f"{folder}/work/auth",
+        "WAYLAND_DISPLAY": "wayland-0",
+    }.items():
+        monkeypatch.setenv(name, value)
+    program = put(folder, "bin/wl-paste", f'#!/bin/sh\n/usr/bin/env > "{folder}/environment"\n')
+    program.chmod(0o755)
+    await pasted(folder / "work", None)
+    names = {line.partition("=")[0] for line in (folder / "environment").read_text().splitlines()}
+    assert "WAYLAND_DISPLAY" in names
+    assert not names & {"ANTHROPIC_API_KEY", "LD_LIBRARY_PATH", "XAUTHORITY"}
+
+
+async def test_a_clipboard_without_an_end_is_read_no_further_than_an_image_is_long(
+    folder: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Any program on the desktop can own the clipboard."""
+    monkeypatch.setattr(pasting, "_LONGEST", 1 << 16)
+    for name, does in {"wl-paste": "cat /dev/zero", "xclip": "sleep 600"}.items():
+        put(folder, f"bin/{name}", f"#!/bin/sh\nexec /bin/{does}\n").chmod(0o755)
+    monkeypatch.setattr(pasting, "_SECONDS", 0.2)
+    assert await pasted(folder / "work", None) == ""
 
 
 async def test_a_clipboard_that_prints_hexadecimal_is_understood(folder: Path) -> None:

@@ -1,6 +1,7 @@
 """What ships as recipes: findings that the model repairs, a message that the user edits, and a pull
 request whose command is shown."""
 
+import asyncio
 import json
 import os
 import shlex
@@ -195,6 +196,48 @@ async def test_a_pull_request_is_opened_as_its_command_was_shown(
     environment = (tmp_path / "environment").read_text()
     assert "GH_TOKEN=t0ken" in environment and "s3cret" not in environment
     assert not (tmp_path / "ran").exists()
+
+
+@for_each(("host", "given"), [("", False), ("git.elsewhere.test", False), ("Git.Acme.test", True)])
+async def test_a_token_for_servers_of_an_enterprise_goes_only_to_the_one_that_the_user_named(
+    host: str, given: bool, tmp_path: Path
+) -> None:
+    """gh sends it to whatever host the repository names, which came with the repository."""
+    tool = OpenPullRequest(
+        LocalWorkspace(tmp_path), {"GH_ENTERPRISE_TOKEN": "t0ken", "GH_HOST": host, "PATH": "/bin"}
+    )
+    found = tool._variables(["gh", "pr", "create", "--repo", "git.acme.test/acme/api"])
+    assert found.get("GH_ENTERPRISE_TOKEN") == ("t0ken" if given else None)
+
+
+async def test_gh_gets_no_configuration_that_lies_in_the_repository(tmp_path: Path) -> None:
+    """One could name a socket to which gh sends everything, with its token."""
+    own, theirs = tmp_path / "own", tmp_path / "repository"
+    theirs.mkdir()
+    (tmp_path / "link").symlink_to(theirs)
+    argv = ["gh", "--repo", "github.com/acme/api"]
+    for folder, kept in ((own, True), (theirs / "x", False), (tmp_path / "link", False)):
+        given = {"GH_CONFIG_DIR": str(folder), "XDG_CONFIG_HOME": str(folder), "HOME": str(folder)}
+        found = OpenPullRequest(LocalWorkspace(theirs), given)._variables(argv)
+        assert (found.keys() >= given.keys()) is kept, folder
+        assert kept or not found.keys() & given.keys()
+
+
+async def test_gh_ends_with_a_call_that_the_user_stops(repository: Path, tmp_path: Path) -> None:
+    os.mkfifo(tmp_path / "begun")
+    gh = f"#!/bin/sh\necho $$ > {tmp_path}/begun\nexec sleep 600\n"
+    (tmp_path / "programs/gh").write_text(gh)
+    workspace = LocalWorkspace(repository)
+    args = PullRequestArgs(message=MESSAGE)
+    task = asyncio.create_task(
+        OpenPullRequest(workspace, os.environ).run(args, tool_context(workspace))
+    )
+    process = int(await asyncio.to_thread((tmp_path / "begun").read_text))
+    task.cancel()
+    with pytest.raises(asyncio.CancelledError):
+        await task
+    with pytest.raises(ProcessLookupError):
+        os.kill(process, 0)
 
 
 async def test_a_pull_request_that_differs_from_what_was_shown_is_not_opened(

@@ -9,7 +9,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from codeagent.core.events import KnownEvent, RunStarted, TurnFinished
+from codeagent.core.events import AsideAnswered, KnownEvent, RunStarted, TurnFinished
 from codeagent.core.messages import Usage
 from codeagent.core.notices import AgentStarted, ModelFellBack
 from codeagent.core.redact import Redactor
@@ -72,6 +72,16 @@ def test_a_request_belongs_to_the_model_that_answered_and_to_its_day(store: Sess
     days = totals(spent(store, store.ids()), "day").groups
     assert {name: one.requests for name, one in days.items()} == {"2026-11-20": 3, "2026-11-21": 1}
     assert counted(store, AT + DAY / 2)["a"].requests == 1
+
+
+def test_a_side_question_counts_too(store: SessionStore) -> None:
+    kept(store, begun(), turn(0.1), AsideAnswered(usage=Usage(input_tokens=5, cost_usd=0.25)))
+    found = counted(store)["a"]
+    assert (found.cost, found.requests, found.input_tokens) == ("$0.3500", 2, 15)
+
+
+def test_more_days_than_a_calendar_has_are_all_of_them() -> None:
+    assert since_days(10**12, AT) == since_days(36_500, AT) < 0
 
 
 def test_a_fork_and_a_fork_of_it_count_only_what_they_added(store: SessionStore) -> None:

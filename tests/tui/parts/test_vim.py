@@ -240,3 +240,13 @@ def test_whatever_is_pressed_the_cursor_stays_in_the_text() -> None:
             assert 0 <= at <= len(then), (text, three)
             start, end = vim.selected(then, at)
             assert 0 <= start <= end <= len(then), (text, three)
+
+
+def test_brackets_without_an_end_are_looked_through_once() -> None:
+    """A pasted text may have thousands of them."""
+    text = "(" * 100_000
+    vim = Vim()
+    vim.mode = "normal"
+    assert [*vim.press("d", text, 9), *vim.press("i", text, 9)] == []
+    (done,) = vim.press("(", text, 9)
+    assert isinstance(done, VimEdit) and done.applied(text) == text
