@@ -19,7 +19,7 @@ from codeagent.core.acts import RunGroup, RunRecipe, RunShell, Stop
 from codeagent.core.approval_events import ApprovalRequested, ApprovalResolved
 from codeagent.core.audit import gather_stats
 from codeagent.core.dataclass import dataclass
-from codeagent.core.errors import CodeagentError, SandboxError, SessionError
+from codeagent.core.errors import CodeagentError, SandboxError, SessionError, SessionNotFound
 from codeagent.core.events import (
     KnownEvent,
     RunFinished,
@@ -210,7 +210,7 @@ class _Work:
             settings,
             recipe=self._task.recipe,
             inputs=self._task.inputs,
-            resume=attempt.session or None,
+            resume=None if progress == "new" else attempt.session,
             needs_sandbox=needs_engine(self._task, self._context),
             lists_changes=False,
         )
@@ -257,10 +257,10 @@ class _Work:
 
     def _progress(self, session: str) -> tuple[_Progress, str | None, float]:
         """Return how far the session of a killed process got, the `_fault` of its check, and its cost
-        in US dollars. Raises SessionError."""
-        events = (
-            list(self._store.with_children(self._store.read(session).events)) if session else []
-        )
+        in US dollars. It may have been killed before it wrote the log. Raises SessionError."""
+        events: list[KnownEvent | UnknownEvent] = []
+        with suppress(SessionNotFound):
+            events = list(self._store.with_children(self._store.read(session).events))
         spent = gather_stats(events).usage.cost_usd or 0.0
         progress: _Progress = "new"
         fault = None

@@ -38,6 +38,9 @@ ENGINE = "engine"
 _TASK_BYTES = 300 << 20
 _REFRESH_SECONDS = 3600.0
 """Seconds to wait while another task of the node updates the same mirror."""
+_AHEAD = 2
+"""Tasks that Ray has for each that the nodes have room for, so that one begins as soon as another
+ends."""
 _RETRIES = 3
 """How often Ray starts a task again after its node or its Ray process is lost."""
 
@@ -68,7 +71,8 @@ class Cluster:
         except (RayError, OSError, ValueError, RuntimeError) as error:
             raise ConfigError(f"the cluster at {address} does not answer: {error}") from error
         resources: dict[str, float] = ray.cluster_resources()
-        self.slots = slots or int(min(resources.get(ENGINE, 0.0), resources.get("CPU", 0.0)))
+        room = int(min(resources.get(ENGINE, 0.0), resources.get("CPU", 0.0)))
+        self.slots = slots or _AHEAD * room
         if not self.slots:
             ray.shutdown()
             raise ConfigError(

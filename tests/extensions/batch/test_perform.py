@@ -93,6 +93,15 @@ async def test_a_task_that_fails_otherwise_is_not_tried_again(folder: TaskFolder
     assert (record.error, len(app.asked)) == ("no such model", 1)
 
 
+async def test_a_task_that_was_killed_before_its_session_had_a_log_begins_again(
+    folder: TaskFolder,
+) -> None:
+    folder.begin(Attempt(1, "c" * 40, "20260101-000000-aaaaaaaa"))
+    record = await worked(app := App(CodeagentError("enough")), folder, {})
+    [task] = app.asked
+    assert (task.prompt, task.resume, record.error) == ("go", None, "enough")
+
+
 async def test_a_task_with_a_record_is_not_judged_again(folder: TaskFolder) -> None:
     folder.finish(RECORD)
     folder.copy.mkdir()
