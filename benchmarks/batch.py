@@ -23,7 +23,7 @@ TASKS = 96
 ROUNDS = 3
 LINES = 100_000
 SLOTS = (2, 8)
-"""Of two Ray nodes together: one for each of two processors, and what a batch takes by itself."""
+"""Of two Ray nodes together: one for each of two processors, and the default of a batch there."""
 TURNS = [
     {"text": "", "calls": [["read", {"path": "a.txt"}]]},
     {"text": "", "calls": [["bash", {"command": "echo more >> a.txt"}]]},
@@ -205,11 +205,11 @@ def _on_ray(batches: Batches, rounds: int, slots: int) -> Iterator[Figure]:
     except ImportError:
         return
     node = {"include_dashboard": False, "object_store_memory": 80 << 20}
+    each = slots // 2
     cluster = Cluster(initialize_head=True, head_node_args=node | {"num_cpus": 0})
     try:
         for number in range(2):
             own = {**batches.env, "XDG_STATE_HOME": str(batches.folder / f"node-{number}")}
-            each = slots // 2
             cluster.add_node(**node, num_cpus=each, resources={"engine": each}, env_vars=own)
         words = ("--ray", str(cluster.address))
         batches.all(*words)

@@ -5,6 +5,7 @@ import asyncio
 import json
 import re
 import time
+from abc import ABC, abstractmethod
 from collections import Counter
 from typing import Any
 
@@ -42,7 +43,7 @@ LANES: dict[str, tuple[Any, str, dict[str, str], str]] = {
 pytestmark = pytest.mark.soak
 
 
-class Gate:
+class Gate(ABC):
     """Refuses requests that come too early."""
 
     def __init__(self, server: FakeProvider) -> None:
@@ -51,8 +52,9 @@ class Gate:
         """How often each task was refused."""
         server.check = self._refusal
 
+    @abstractmethod
     def may_pass(self) -> bool:
-        raise NotImplementedError
+        """Whether a request that comes now is accepted."""
 
     def headers(self, *, refused: bool) -> dict[str, str]:
         return {}

@@ -167,29 +167,39 @@ def test_nodes_that_share_no_folder_do_nothing_twice_for_a_driver_on_another_mac
     assert_is_nowhere(SECRET, nodes, tmp_path)
 
 
-def test_results_at_an_address_are_read_like_those_of_a_folder(
-    batch: Batch, tmp_path: Path
-) -> None:
+def uploaded(batch: Batch, there: Path) -> tuple[str, Event]:
+    """Run a batch of one task and upload its folder; return the address and the record."""
     batch.write(batch.task(0, name="a"))
     assert batch.run().code == 0
     [record] = batch.records
-    url = f"file://{tmp_path}/there"
-    upload(TaskFolder(batch.results / record["key"]), url)
+    upload(TaskFolder(batch.results / record["key"]), url := f"file://{there}")
+    return url, record
+
+
+def planned(batch: Batch, url: str) -> str:
     tasks = str(batch.product.home / "tasks.jsonl")
+    return batch.product.call("batch", "plan", tasks, "--results", url).out
 
-    def plan() -> str:
-        return batch.product.call("batch", "plan", tasks, "--results", url).out
 
-    assert "0 of 1 tasks would run" in plan()
-    cut_off = Path(url.removeprefix("file://"), "records", record["key"])
-    line = cut_off.read_text()
-    cut_off.write_text("1")
-    assert "1 of 1 tasks would run" in plan()
-    Path(url.removeprefix("file://"), "results.jsonl").write_text(line)
-    assert "0 of 1 tasks would run" in plan()
-    cut_off.write_text("2")
-    assert "1 of 1 tasks would run" in plan()
-    cut_off.write_text(line)
+def test_a_task_whose_upload_was_cut_off_is_missing_whatever_came_before(
+    batch: Batch, tmp_path: Path
+) -> None:
+    url, record = uploaded(batch, there := tmp_path / "there")
+    line = (file := there / "records" / record["key"]).read_text()
+    file.write_text("1")  # the number of the attempt is there before its record
+    assert "1 of 1 tasks would run" in planned(batch, url)
+    (there / "results.jsonl").write_text(line)
+    assert "0 of 1 tasks would run" in planned(batch, url)
+    file.write_text("2")
+    assert "1 of 1 tasks would run" in planned(batch, url)
+
+
+def test_results_at_an_address_are_read_like_those_of_a_folder(
+    batch: Batch, tmp_path: Path
+) -> None:
+    url, _ = uploaded(batch, tmp_path / "there")
+    tasks = str(batch.product.home / "tasks.jsonl")
+    assert "0 of 1 tasks would run" in planned(batch, url)
     compared = batch.product.call("batch", "compare", url, str(batch.results))
     assert compared.out.count("1 of 1 passed") == 2
     exported = json.loads(batch.product.call("batch", "export", url).out)

@@ -5,6 +5,7 @@ import argparse
 import asyncio
 import json
 import os
+import stat
 import sys
 import traceback
 from collections.abc import Mapping
@@ -14,6 +15,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from codeagent.config.checking import checked
+from codeagent.core.errors import ConfigError
 from codeagent.extensions.batch.pacing import PacingLine, SharedPacing
 from codeagent.extensions.batch.perform import BatchContext, Tell, perform
 from codeagent.extensions.batch.results import TaskFolder
@@ -29,7 +31,12 @@ LONGEST_LINE = 64 << 20
 
 async def work(args: argparse.Namespace, app: "App") -> int:
     """Read tasks and write their progress and records, one JSON object per line; the end of the input
-    stops the task in order."""
+    stops the task in order.
+
+    Raises ConfigError if standard input cannot come from a batch: it is neither a pipe nor a socket."""
+    mode = os.fstat(0).st_mode
+    if not (stat.S_ISFIFO(mode) or stat.S_ISSOCK(mode)):
+        raise ConfigError("only a batch starts this command; start one with codeagent batch run")
     tell = teller(os.dup(1))
     os.dup2(2, 1)  # nothing else may write between the lines
     lines = asyncio.StreamReader(LONGEST_LINE)

@@ -1,6 +1,7 @@
 """The process that works on tasks, after the batch that started it was killed."""
 
 import os
+import subprocess
 from pathlib import Path
 
 from codeagent.extensions.batch.worker import teller
@@ -26,3 +27,9 @@ def test_a_line_that_the_death_of_the_batch_cut_off_is_not_a_task(tmp_path: Path
         done = product.call_apart("batch", "work", stdin=reading)
         os.close(reading)
         assert (done.code, done.out, done.err) == (0, "", "")
+
+
+def test_a_user_who_starts_a_worker_is_told_what_to_start_instead(tmp_path: Path) -> None:
+    done = Product(tmp_path, tmp_path).call_apart("batch", "work", stdin=subprocess.DEVNULL)
+    assert (done.code, done.out) == (2, "")
+    assert "only a batch starts this command; start one with codeagent batch run" in done.err
