@@ -3,10 +3,12 @@ the workspace."""
 
 import asyncio
 from collections.abc import Callable, Iterable
+from contextlib import suppress
 from dataclasses import asdict
 from typing import Annotated, Literal
 
 from codeagent.agent.parts import Host
+from codeagent.config.checking import WrongValue, checked
 from codeagent.core.dataclass import record
 from codeagent.core.deferred import Field
 from codeagent.core.display import TextBlock
@@ -43,21 +45,6 @@ class ReviewFinding:
     @property
     def place(self) -> str:
         return f"{spelled(self.path)}:{self.line}"
-
-    @classmethod
-    def of(cls, given: object) -> "ReviewFinding | None":
-        """Read a finding back from the details of a logged call; None if it is malformed."""
-        match given:
-            case {
-                "path": str(path),
-                "line": int(line),
-                "severity": "high" | "medium" | "low" as severity,
-                "what": str(what),
-                "why": str(why),
-            }:
-                return cls(path=path, line=line, severity=severity, what=what, why=why)
-            case _:
-                return None
 
 
 class FindingArgs(ToolArgs):
@@ -146,5 +133,9 @@ def for_step(host: Host) -> ReportFindings:
 
 
 def read_back(details: Iterable[object]) -> tuple[ReviewFinding, ...]:
-    """Return the findings that the details of a logged call hold."""
-    return tuple(found for each in details if (found := ReviewFinding.of(each)) is not None)
+    """Return the findings that the details of a logged call hold; malformed ones are left out."""
+    found: list[ReviewFinding] = []
+    for each in details:
+        with suppress(WrongValue):
+            found.append(checked(ReviewFinding, each))
+    return tuple(found)
