@@ -29,8 +29,9 @@ _ABOUT = 60
 _PLAIN = ("model", "api_base", "fallback_model", "thinking", "wire", "mode", "strategy", "theme")
 
 
-def add_flag(parser: argparse.ArgumentParser, name: str, about: str) -> None:
-    parser.add_argument(name, action="store_true", help=about)
+def add_flag(to: argparse._ActionsContainer, name: str, about: str) -> None:
+    """Add a flag to a parser, or to a group of one."""
+    to.add_argument(name, action="store_true", help=about)
 
 
 def add_list(parser: argparse.ArgumentParser, name: str, metavar: str, about: str) -> None:

@@ -57,11 +57,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         "build", help="build the repository's own image if you trust it, else pull the default"
     )
     how = build.add_mutually_exclusive_group()
-    how.add_argument(
-        "--offline",
-        action="store_true",
-        help="build from this distribution's packages (root, Debian)",
-    )
+    add_flag(how, "--offline", "build from this distribution's packages (root, Debian)")
     how.add_argument(
         "--network",
         dest="build_network",

@@ -69,15 +69,9 @@ def _add_own(actions: "argparse._SubParsersAction[argparse.ArgumentParser]") -> 
     add_session_argument(showing)
     add_flag(showing, "--json", "the events, decisions or calls, one per line")
     what = showing.add_mutually_exclusive_group()
-    what.add_argument(
-        "--approvals",
-        action="store_true",
-        help="who allowed or denied what, by which rule, and what exactly",
-    )
-    what.add_argument(
-        "--calls",
-        action="store_true",
-        help="every call: who allowed it, where it ran, its exit code and duration",
+    add_flag(what, "--approvals", "who allowed or denied what, by which rule, and what exactly")
+    add_flag(
+        what, "--calls", "every call: who allowed it, where it ran, its exit code and duration"
     )
     checking = actions.add_parser(
         "check", help="verify a session log: records, order, one result per call"
@@ -155,9 +149,9 @@ def add_session_argument(
         "id", metavar="ID", nargs="?", help="the session; the beginning of its ID is enough"
     )
     completed_by(session, "sessions")
-    which.add_argument("--last", action="store_true", help=last)
+    add_flag(which, "--last", last)
     for name, about in others.items():
-        which.add_argument(f"--{name}", action="store_true", help=about)
+        add_flag(which, f"--{name}", about)
 
 
 def main(args: argparse.Namespace, app: "App") -> int | Coroutine[Any, Any, int]:

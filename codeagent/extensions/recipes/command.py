@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any
 
 from codeagent.commands.arguments import (
     add_cwd,
+    add_flag,
     completed_by,
     named_inputs,
     print_json,
@@ -43,10 +44,10 @@ _UNTRUSTED = "not trusted as they are now; read them, then run codeagent recipes
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     actions = parser.add_subparsers(dest="action", metavar="ACTION", required=True)
     listing = actions.add_parser("list", help="every recipe, and the problems of their files")
-    listing.add_argument("--json", action="store_true", help="as one JSON list")
+    add_flag(listing, "--json", "as one JSON list")
     showing = actions.add_parser("show", help="one recipe with its inputs and steps")
     completed_by(showing.add_argument("name", metavar="NAME"), "recipes")
-    showing.add_argument("--json", action="store_true", help="as one JSON object")
+    add_flag(showing, "--json", "as one JSON object")
     checking = actions.add_parser("check", help="every problem of a recipe's file")
     checking.add_argument("file", metavar="FILE", type=Path, help="relative to the workspace")
     importing = actions.add_parser(
@@ -59,11 +60,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     importing.add_argument(
         "--name", metavar="NAME", help="the name of the recipe (default: the workflow's)"
     )
-    importing.add_argument(
-        "--partly",
-        action="store_true",
-        help="write it even if something in the workflow has no counterpart",
-    )
+    add_flag(importing, "--partly", "write it even if something in the workflow has no counterpart")
     actions.add_parser("trust", help="trust this project's recipes as they are now, in this folder")
     actions.add_parser("distrust", help="stop trusting this project's recipes")
     add_cwd(*actions.choices.values())
