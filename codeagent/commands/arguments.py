@@ -9,7 +9,7 @@ import json
 import math
 import os
 import sys
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from contextlib import suppress
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -20,6 +20,7 @@ from codeagent.core.sanitize import one_line, visible_json
 if TYPE_CHECKING:
     from codeagent.config.settings import Settings
     from codeagent.core.budget import Effort
+    from codeagent.core.toolbox import ToolProblem
     from codeagent.session.store import SessionStore
 
 MODES = ("ask", "accept-edits", "plan", "auto")
@@ -285,12 +286,18 @@ def open_store() -> "SessionStore":
     return SessionStore(state_dir(), Redactor(os.environ))
 
 
-def say(text: str) -> None:
-    """Print a line on standard error, if there is one."""
+def say(text: str, hint: str = "") -> None:
+    """Print a line on standard error, if there is one; the hint only if a user reads it."""
     if sys.stderr is not None:
-        from codeagent.console.colour import print_line  # a plain run says nothing
+        from codeagent.console.colour import for_eyes, print_line  # a plain run says nothing
 
-        print_line(text, sys.stderr)
+        print_line(f"{text}; {hint}" if hint and for_eyes(sys.stderr) else text, sys.stderr)
+
+
+def say_problems(problems: "Iterable[ToolProblem]") -> None:
+    """Print each problem of a file of tools or recipes on standard error."""
+    for problem in problems:
+        say(f"{problem.level}: {problem}" if problem.level == "warning" else str(problem))
 
 
 def print_json(value: object) -> None:

@@ -4,7 +4,6 @@ sessions."""
 import argparse
 import json
 import os
-import sys
 import time
 from collections.abc import Coroutine, Iterable, Iterator, Mapping, Sequence
 from dataclasses import asdict
@@ -25,7 +24,6 @@ from codeagent.commands.arguments import (
 )
 from codeagent.commands.session_show import approval_lines, call_line, show
 from codeagent.config.extensions import actions_of
-from codeagent.console.colour import for_eyes
 from codeagent.console.table import Column, print_table
 from codeagent.core.audit import CallRecord, LedgerRow, audit, decisions
 from codeagent.core.errors import ConfigError, SessionError
@@ -227,8 +225,8 @@ def _list(store: SessionStore, workspace: Path | None, *, as_json: bool) -> int:
         columns = (_SESSION, _WHEN, *folder, Column(style="yellow"), _PROMPT)
         print_table(columns, rows, _plain_list(listed, folders=workspace is None))
     if not listed and workspace:
-        hint = "; codeagent starts one, and so does codeagent run PROMPT"
-        say(f"no session of {visible(str(workspace))}{hint if for_eyes(sys.stderr) else ''}")
+        hint = "codeagent starts one, and so does codeagent run PROMPT"
+        say(f"no session of {visible(str(workspace))}", hint)
     if others := len(summaries) - len(listed):
         say(f"{_sessions(others)} of other folders: codeagent sessions list --all")
     return 0
@@ -284,10 +282,9 @@ def _search(
         )
         say(f"there may be more: these are the newest {len(found.hits)}; {cut}")
     if not found.hits:
-        hint = "; try fewer words: a match contains all of them"
         say(
-            f"nothing found in {_sessions(found.sessions)} of {visible(str(workspace))}"
-            f"{hint if for_eyes(sys.stderr) else ''}"
+            f"nothing found in {_sessions(found.sessions)} of {visible(str(workspace))}",
+            "try fewer words: a match contains all of them",
         )
     return 0 if found.hits else 1
 

@@ -27,6 +27,7 @@ from codeagent.commands.arguments import (
     read_named,
     refuse_if_off,
     say,
+    say_problems,
     settings_of,
     workspace_of,
 )
@@ -378,8 +379,7 @@ def _check(
         *tools.refusals(file, found),
         *tools.names.misnamed_agents(loaded.agents),
     ]
-    for problem in wrong:
-        say(f"{problem.level}: {problem}" if problem.level == "warning" else str(problem))
+    say_problems(wrong)
     if any(problem.level == "error" for problem in wrong):
         return 2
     print(f"{shown}: {', '.join(names) or 'no tool'}")

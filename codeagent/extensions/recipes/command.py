@@ -2,7 +2,6 @@
 `--recipe`."""
 
 import argparse
-import os
 from collections.abc import Iterator
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -15,9 +14,10 @@ from codeagent.commands.arguments import (
     print_json,
     read_named,
     say,
+    say_problems,
     workspace_of,
 )
-from codeagent.config.local_environment import LocalEnvironment, config_dir, state_dir
+from codeagent.config.local_environment import LocalEnvironment
 from codeagent.config.settings import LIMITS, Settings
 from codeagent.console.table import Column, print_table
 from codeagent.core.acts import RunRecipe
@@ -68,9 +68,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 def main(args: argparse.Namespace, app: "App") -> int:
     """Run the command. Raises ConfigError."""
-    local = LocalEnvironment(
-        workspace_of(args.cwd), state_dir(), dict(os.environ), config_dir=config_dir()
-    )
+    local = LocalEnvironment.of_user(workspace_of(args.cwd))
     match args.action:
         case "check":
             return _check(local.workspace / args.file, str(args.file), local, app)
@@ -140,8 +138,7 @@ def _list(recipes: Recipes, *, as_json: bool) -> int:
             for one in recipes.listed
         ]
         print_table(_COLUMNS, rows, _lines(recipes))
-    for problem in recipes.problems:
-        say(f"{problem.level}: {problem}" if problem.level == "warning" else str(problem))
+    say_problems(recipes.problems)
     if recipes.untrusted:
         say(f"{', '.join(map(visible, recipes.untrusted))}: {_UNTRUSTED}")
     return 0
@@ -256,8 +253,7 @@ def _check(path: Path, shown: str, local: LocalEnvironment, app: "App") -> int:
     is_own = own is not None and path.resolve().is_relative_to(own.resolve())
     content = read_named(path, shown, LARGEST_FILE)
     loaded = load_recipe(ToolFile(path, shown, content, "user" if is_own else "project"))
-    for problem in loaded.problems:
-        say(f"{problem.level}: {problem}" if problem.level == "warning" else str(problem))
+    say_problems(loaded.problems)
     if loaded.recipe is None:
         return 2
     if wrong := _misnamed(loaded.recipe, app.describe_tools(local)):

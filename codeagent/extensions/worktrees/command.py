@@ -2,7 +2,6 @@
 
 import argparse
 import asyncio
-import sys
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -16,7 +15,6 @@ from codeagent.commands.arguments import (
     workspace_of,
 )
 from codeagent.config.local_environment import origin_of, worktree_name, worktrees_of
-from codeagent.console.colour import for_eyes
 from codeagent.console.table import Column, print_table
 from codeagent.core.errors import CheckpointError, ConfigError
 from codeagent.core.sanitize import on_one_line, one_line
@@ -67,8 +65,7 @@ async def _list(origin: Path | None, *, as_json: bool) -> int:
         print_table(_COLUMNS, cells, [head, *plain])
     else:
         which = f" of {origin}" if origin else ""
-        hint = "; codeagent --worktree NAME makes one" if for_eyes(sys.stderr) else ""
-        say(f"no worktree{which}{hint}")
+        say(f"no worktree{which}", "codeagent --worktree NAME makes one")
     if others := len(worktrees_of()) - len(rows):
         say(f"{count(others, 'worktree')} of other folders: codeagent worktrees list --all")
     return 0
