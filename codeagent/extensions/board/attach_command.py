@@ -30,7 +30,6 @@ def main(args: argparse.Namespace, app: "App") -> int:
     store = open_store()
     session_id = store.find(args.id)
     if (held := held_session(store, session_id)) is None:
-        store.check_free(session_id)
         raise ConfigError(f"it is not running: codeagent --resume {session_id} continues it")
     attach(held)
     return 0

@@ -20,12 +20,15 @@ _PATIENCE = 5.0
 
 
 def held_session(store: SessionStore, session_id: str) -> Path | None:
-    """Return the socket of a detached session; None if the session is not one."""
+    """Return the socket of a detached session; None if no process works on it. Raises SessionInUse
+    if one does that holds no screen."""
     try:
         store.check_free(session_id)
     except SessionInUse as error:
         path = held_socket(error.pid or 0)
-        return path if path.exists() else None
+        if path.exists():
+            return path
+        raise
     return None
 
 

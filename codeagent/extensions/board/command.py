@@ -64,7 +64,6 @@ def main(args: argparse.Namespace, app: "App") -> int:
     if (held := held_session(store, session_id)) is not None:
         attach(held)
         return 0
-    store.check_free(session_id)
     return open_screen(workspace, app, resume=session_id)
 
 

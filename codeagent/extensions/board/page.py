@@ -217,7 +217,6 @@ async def board(chat: ChatScreen, argument: str) -> None:
         return
     held = await asyncio.to_thread(held_session, store, row.id)
     if held is None:
-        await asyncio.to_thread(store.check_free, row.id)
         if (client := chat.outbox.client) is not None and client.running:
             chat.tell(f"this session is working: codeagent --resume {row.id} opens the other")
             return
