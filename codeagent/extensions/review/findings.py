@@ -2,7 +2,8 @@
 the workspace."""
 
 import asyncio
-from collections.abc import Callable, Iterable
+from collections import Counter
+from collections.abc import Callable, Iterable, Iterator
 from contextlib import suppress
 from dataclasses import asdict
 from typing import Annotated, Literal
@@ -81,8 +82,7 @@ class ReportFindings(Tool[ReportArgs]):
         return ApprovalKey(kind="text", parts=tuple(one.what for one in args.findings))
 
     def target(self, args: ReportArgs) -> str:
-        counts = ((level, sum(one.severity == level for one in args.findings)) for level in SIGNS)
-        return ", ".join(f"{count} {level}" for level, count in counts if count) or "none"
+        return ", ".join(counts(args.findings)) or "none"
 
     async def run(self, args: ReportArgs, ctx: ToolContext) -> ToolResult:
         found = await asyncio.to_thread(self._checked, args)
@@ -126,6 +126,12 @@ class ReportFindings(Tool[ReportArgs]):
         with self._workspace.open(given) as file:
             data = file.read(_LARGEST)
         return self._workspace.relative(given), max(1, data.count(b"\n") + (data[-1:] != b"\n"))
+
+
+def counts(findings: Iterable[ReviewFinding | FindingArgs]) -> Iterator[str]:
+    """Yield how many findings of each severity there are, such as `2 high`."""
+    found = Counter(one.severity for one in findings)
+    return (f"{found[level]} {level}" for level in SIGNS if found[level])
 
 
 def for_step(host: Host) -> ReportFindings:
