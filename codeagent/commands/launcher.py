@@ -168,12 +168,13 @@ class LocalLauncher:
         return fork(self._store, session_id, before)
 
     async def models(self, settings: Settings) -> tuple[ModelRow, ...]:
-        return await self._models.offered(settings)
+        rows, _ = await self._models.offered(settings)
+        return rows
 
     def offers(self, settings: Settings, prompt: int | ModelRequest) -> AsyncIterator[ModelOffer]:
         from codeagent.commands.model_listing import listed  # not before the user chooses a model
 
-        return listed(self._models, self._keys, self.model_marks, settings, prompt)
+        return listed(self._models, self.model_marks, settings, prompt)
 
     @property
     def model_marks(self) -> "ModelMarksFile":
