@@ -27,7 +27,10 @@ MODES = ("ask", "accept-edits", "plan", "auto")
 NETWORKS = ("none", "allow-list", "ask", "open")
 _ABOUT = 60
 """The most characters that a shell shows beside a value."""
-_PLAIN = ("model", "api_base", "fallback_model", "thinking", "wire", "mode", "strategy", "theme")
+_PLAIN = (
+    *("model", "api_base", "fallback_model", "thinking", "wire", "mode", "strategy", "theme"),
+    "tools",
+)
 
 
 def add_flag(to: argparse._ActionsContainer, name: str, about: str) -> None:
@@ -173,11 +176,8 @@ def settings_of(args: argparse.Namespace, workspace: Path) -> "Settings":
 
     given = vars(args)
     flags: dict[str, Any] = {name: given[name] for name in _PLAIN if given.get(name) is not None}
-    limits = {name: given[name] for name in LIMITS if given.get(name) is not None}
-    if limits:
+    if limits := {name: given[name] for name in LIMITS if given.get(name) is not None}:
         flags["limits"] = limits
-    if given.get("tools") is not None:
-        flags["tools"] = given["tools"]
     if given.get("toolset"):
         flags["toolsets"] = {"use": tuple(given["toolset"])}
     if given.get("safe"):
