@@ -7,6 +7,7 @@ from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from codeagent.commands.actions import actions_in
 from codeagent.commands.arguments import add_cwd, add_flag, print_json, settings_of, workspace_of
 from codeagent.config.checking import as_given
 from codeagent.config.extensions import all_extensions
@@ -25,7 +26,7 @@ _LABEL = 10
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
-    actions = parser.add_subparsers(dest="action", metavar="ACTION", required=True)
+    actions = actions_in(parser)
     showing = actions.add_parser(
         "show", help="the settings in force here and the origin of each; JSON in a pipe"
     )

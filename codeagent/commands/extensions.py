@@ -4,6 +4,7 @@ import argparse
 from collections.abc import Iterator
 from typing import TYPE_CHECKING
 
+from codeagent.commands.actions import actions_in
 from codeagent.commands.arguments import add_flag, completed_by, print_json
 from codeagent.config.extensions import Extensions
 from codeagent.config.layers import extensions_of
@@ -18,7 +19,7 @@ if TYPE_CHECKING:
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
-    actions = parser.add_subparsers(dest="action", metavar="ACTION", required=True)
+    actions = actions_in(parser)
     listing = actions.add_parser("list", help="every extension, and whether it is on")
     showing = actions.add_parser("show", help="what one brings")
     completed_by(showing.add_argument("name", metavar="NAME"), "extensions")

@@ -7,12 +7,11 @@ import os
 import time
 from collections.abc import Coroutine, Iterable, Iterator, Mapping, Sequence
 from dataclasses import asdict
-from importlib import import_module
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from codeagent.changes.diff import count
-from codeagent.commands.actions import run_added
+from codeagent.commands.actions import Actions, actions_in, add_added, run_added
 from codeagent.commands.arguments import (
     add_cwd,
     add_flag,
@@ -51,14 +50,13 @@ _PATIENCE = 20.0
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
-    actions = parser.add_subparsers(dest="action", metavar="ACTION", required=True)
+    actions = actions_in(parser)
     _add_own(actions)
     for _, action in actions_of("sessions", _ACTIONS):
-        module = import_module(action.module)
-        module.add_arguments(actions.add_parser(action.name, help=action.about))
+        add_added(actions, action)
 
 
-def _add_own(actions: "argparse._SubParsersAction[argparse.ArgumentParser]") -> None:
+def _add_own(actions: Actions) -> None:
     listing = actions.add_parser("list", help="the sessions of this folder, latest first")
     add_flag(listing, "--json", "as one JSON list")
     add_flag(listing, "--all", "the sessions of every folder")

@@ -6,6 +6,7 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from codeagent.commands.actions import actions_in
 from codeagent.commands.arguments import (
     add_cwd,
     add_flag,
@@ -42,7 +43,7 @@ _UNTRUSTED = "not trusted as they are now; read them, then run codeagent recipes
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
-    actions = parser.add_subparsers(dest="action", metavar="ACTION", required=True)
+    actions = actions_in(parser)
     listing = actions.add_parser("list", help="every recipe, and the problems of their files")
     add_flag(listing, "--json", "as one JSON list")
     showing = actions.add_parser("show", help="one recipe with its inputs and steps")

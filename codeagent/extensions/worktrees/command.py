@@ -6,6 +6,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from codeagent.changes.diff import count
+from codeagent.commands.actions import actions_in
 from codeagent.commands.arguments import (
     add_cwd,
     add_flag,
@@ -28,7 +29,7 @@ _COLUMNS = (Column("WORKTREE", "cyan"), Column("NOT MERGED"), Column("OF", cut=T
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
-    actions = parser.add_subparsers(dest="action", metavar="ACTION", required=True)
+    actions = actions_in(parser)
     listing = actions.add_parser("list", help="the worktrees of this folder")
     add_flag(listing, "--json", "as one JSON list")
     add_flag(listing, "--all", "the worktrees of every folder")
