@@ -86,9 +86,6 @@ class BoardPage(Page[BoardRow | None], inherit_bindings=False):
         self._read()
         self.set_interval(_LOOK, self._read)
 
-    def whole(self) -> str:
-        return self.pane.everything()
-
     def action_open(self) -> None:
         if (row := self._marked) is not None:
             self.dismiss(row)
