@@ -197,6 +197,16 @@ def chosen(store: SessionStore, args: argparse.Namespace) -> str:
     return store.find(args.id) if args.id is not None else store.last()
 
 
+def chosen_here(store: SessionStore, args: argparse.Namespace, *, several: bool) -> list[str]:
+    """Return the ids of the session that the arguments name, or else the last one of this folder;
+    if `several`, of all sessions, or with `--here` of those of this folder. Raises
+    SessionNotFound."""
+    here = str(Path.cwd().resolve())
+    if several:
+        return [one for one in store.ids() if not args.here or store.is_of(one, here)]
+    return [store.last(here) if args.id is None else store.find(args.id)]
+
+
 def _list(store: SessionStore, workspace: Path | None, *, as_json: bool) -> int:
     """List the sessions of a workspace, or all, with a heading on a line of its own."""
     summaries = store.summaries()
