@@ -10,7 +10,7 @@ from contextlib import ExitStack, suppress
 from pathlib import Path
 
 from codeagent.core.errors import ConfigError, SessionInUse
-from codeagent.disk.sockets import address_of
+from codeagent.disk.sockets import connect_to
 from codeagent.extensions.board.holder import ATTACH, BUSY, LEAVE, RESIZED, held_socket
 from codeagent.session.store import SessionStore
 from codeagent.tui.terminal import RESET
@@ -72,22 +72,17 @@ def leave() -> None:
 
 def connected(path: Path) -> socket.socket:
     """Connect to a detached session of this user. Raises ConfigError."""
-    with ExitStack() as stack:
-        connection = stack.enter_context(socket.socket(socket.AF_UNIX))
-        connection.settimeout(_PATIENCE)
-        try:
-            if path.stat().st_uid != os.getuid():
-                raise ConfigError(f"{path} belongs to another user; nothing was sent to it")
-            with address_of(path) as address:
-                connection.connect(address)
-        except (FileNotFoundError, ConnectionRefusedError):
-            path.unlink(missing_ok=True)  # its process was killed
-            raise ConfigError(
-                "that session is no longer detached: codeagent --resume opens it"
-            ) from None
-        except OSError as error:
-            reason = error.strerror or error
-            raise ConfigError(f"that session does not answer ({reason}): try again") from error
-        connection.settimeout(None)
-        stack.pop_all()
-        return connection
+    try:
+        if path.stat().st_uid != os.getuid():
+            raise ConfigError(f"{path} belongs to another user; nothing was sent to it")
+        connection = connect_to(path, _PATIENCE)
+    except (FileNotFoundError, ConnectionRefusedError):
+        path.unlink(missing_ok=True)  # its process was killed
+        raise ConfigError(
+            "that session is no longer detached: codeagent --resume opens it"
+        ) from None
+    except OSError as error:
+        reason = error.strerror or error
+        raise ConfigError(f"that session does not answer ({reason}): try again") from error
+    connection.settimeout(None)
+    return connection

@@ -1,7 +1,6 @@
 """`codeagent send-selection`: what an editor runs to send its selection."""
 
 import argparse
-import socket
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -9,7 +8,7 @@ from codeagent.config.local_environment import state_dir
 from codeagent.core.errors import ConfigError
 from codeagent.core.extension import Finding
 from codeagent.core.sanitize import one_line
-from codeagent.disk.sockets import address_of
+from codeagent.disk.sockets import connect_to
 from codeagent.extensions.editor.listeners import (
     LINES,
     SelectionListener,
@@ -63,9 +62,6 @@ def findings(workspace: Path) -> list[Finding]:
 
 def _sent(listener: SelectionListener, message: bytes) -> str:
     """Send a message and return the answer. Raises OSError."""
-    with socket.socket(socket.AF_UNIX) as connection:
-        connection.settimeout(_SECONDS)
-        with address_of(Path(listener.socket)) as address:
-            connection.connect(address)
+    with connect_to(Path(listener.socket), _SECONDS) as connection:
         connection.sendall(message)
         return connection.makefile("rb").readline(_LONGEST_REPLY).decode(errors="replace").strip()
