@@ -44,7 +44,7 @@ from codeagent.core.dataclass import dataclass
 from codeagent.core.errors import ConfigError
 from codeagent.core.extension import InFolders, ProjectFiles, resolved
 from codeagent.core.recipes import Recipe, RecipeInput, RecipeStep, checked_values
-from codeagent.core.sanitize import one_line, visible_json
+from codeagent.core.sanitize import one_line
 from codeagent.core.tool import Denied, NotFound, Tool, ToolDefinition
 from codeagent.core.toolbox import Toolbox
 from codeagent.tools.catalog import ToolCatalog
@@ -284,7 +284,10 @@ async def _show(args: argparse.Namespace, local: LocalEnvironment, app: "App") -
             return 2
         [definition] = [one for one in tools.definitions() if one.name == tool.name]
     facts = _facts(tool, definition)
-    print(visible_json(json.dumps(facts, indent=2)) if args.json else _described(facts))
+    if args.json:
+        print_json(facts)
+    else:
+        print(_described(facts))
     return 0
 
 
