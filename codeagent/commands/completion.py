@@ -68,7 +68,7 @@ def sessions(args: argparse.Namespace, app: "App") -> dict[str, str]:
     """Return the sessions of this folder, the latest first."""
     store, here = open_store(), str(_workspace(args))
     found = [each for each in store.summaries() if store.is_of(each.id, here)]
-    return {each.id: each.title or each.prompt for each in found}
+    return {each.id: each.name for each in found}
 
 
 def models(args: argparse.Namespace, app: "App") -> dict[str, str]:

@@ -226,7 +226,7 @@ def _list(store: SessionStore, workspace: Path | None, *, as_json: bool) -> int:
                 ago(summary.modified, time.time()),
                 *((summary.workspace,) if folder else ()),
                 "in use" if summary.in_use else "",
-                summary.title or summary.prompt,
+                summary.name,
             )
             for summary in listed
         ]
@@ -245,7 +245,7 @@ def _plain_list(listed: Sequence[SessionSummary], *, folders: bool) -> Iterator[
     yield f"{'SESSION':<{width}}  {'LAST WRITTEN':<16}  {'TITLE OR PROMPT':<60}{'  FOLDER' if folders else ''}"
     for summary in listed:
         state = "  in use" if summary.in_use else ""
-        name = one_line(summary.title or summary.prompt, 60)
+        name = one_line(summary.name, 60)
         folder = f"  {on_one_line(summary.workspace)}" if folders else ""
         yield f"{summary.id}  {_moment(summary.modified)}  {name:<60}{folder}{state}".rstrip()
 
@@ -329,7 +329,7 @@ def _prune(store: SessionStore, rule: PruneRule, *, dry_run: bool) -> int:
             continue
         removed.add(found.summary.id)
         total += found.size
-        print(f"{found.summary.id}  {one_line(found.summary.title or found.summary.prompt, 60)}")
+        print(f"{found.summary.id}  {one_line(found.summary.name, 60)}")
     if not dry_run:
         store.titles.forget(removed)
     would = "would be removed" if dry_run else "removed"

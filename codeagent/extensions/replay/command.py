@@ -225,7 +225,7 @@ async def _draw(
     launcher.settings(
         LaunchOptions(theme=args.theme)
     )  # their faults are reported before anything takes time
-    title, at = redactor.clean(summary.title or summary.prompt), masked[0].ts if masked else 0.0
+    title, at = redactor.clean(summary.name), masked[0].ts if masked else 0.0
     about = Recorded(title, at, workspace, config_dir(), args.theme)
     return await draw(request, player, partial(SessionClient, launcher), about)
 
