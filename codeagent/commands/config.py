@@ -5,7 +5,7 @@ import json
 from collections.abc import Iterator, Mapping
 from dataclasses import replace
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from codeagent.commands.actions import actions_in
 from codeagent.commands.arguments import add_cwd, add_flag, print_json, settings_of, workspace_of
@@ -16,9 +16,6 @@ from codeagent.config.settings import FileSettings, Settings
 from codeagent.console.table import Column, print_facts, print_table
 from codeagent.core.extension import resolved
 from codeagent.core.sanitize import visible_json
-
-if TYPE_CHECKING:
-    from codeagent.commands.ports import App
 
 _COLUMNS = (Column("SETTING", "cyan"), Column("VALUE"), Column("FROM"))
 _LABEL = 10
@@ -40,7 +37,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     actions.add_parser("schema", help="the JSON Schema of a configuration file")
 
 
-def main(args: argparse.Namespace, app: "App") -> int:
+def main(args: argparse.Namespace, app: object) -> int:
     """Run the command. Raises ConfigError if a file cannot be read or is not valid."""
     match args.action:
         case "show":

@@ -2,7 +2,6 @@
 
 import argparse
 from collections.abc import Iterator
-from typing import TYPE_CHECKING
 
 from codeagent.commands.actions import actions_in
 from codeagent.commands.arguments import add_flag, completed_by, print_json
@@ -14,9 +13,6 @@ from codeagent.core.errors import ConfigError
 from codeagent.core.extension import Extension
 from codeagent.core.sanitize import one_line, visible
 
-if TYPE_CHECKING:
-    from codeagent.commands.ports import App
-
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     actions = actions_in(parser)
@@ -27,7 +23,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     add_flag(showing, "--json", "as one JSON object")
 
 
-def main(args: argparse.Namespace, app: "App") -> int:
+def main(args: argparse.Namespace, app: object) -> int:
     """Run the command. Raises ConfigError for an unknown name, or a file that is not valid."""
     extensions = extensions_of(user_config_file())
     if args.action == "list":

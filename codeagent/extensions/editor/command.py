@@ -2,7 +2,6 @@
 
 import argparse
 from pathlib import Path
-from typing import TYPE_CHECKING
 
 from codeagent.config.local_environment import state_dir
 from codeagent.core.errors import ConfigError
@@ -16,9 +15,6 @@ from codeagent.extensions.editor.listeners import (
     why_impossible,
 )
 
-if TYPE_CHECKING:
-    from codeagent.commands.ports import App
-
 _SECONDS = 5.0
 _LONGEST_REPLY = 4096
 _IMPOSSIBLE = "selections cannot be received: no socket can be made in the state folder ({})"
@@ -30,7 +26,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     )
 
 
-def main(args: argparse.Namespace, app: "App") -> int:
+def main(args: argparse.Namespace, app: object) -> int:
     """Send it to the first screen that takes it. Raises ConfigError."""
     before, _, after = args.selection.rpartition(":")
     name, lines = (before, after) if before and LINES.fullmatch(after) else (args.selection, "")

@@ -4,16 +4,13 @@ import argparse
 import time
 from collections.abc import Iterator
 from dataclasses import asdict
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from codeagent.commands.arguments import count, open_store, print_json
 from codeagent.commands.sessions import chosen_here
 from codeagent.core.sanitize import visible
 from codeagent.extensions.usage.requests import spent
 from codeagent.extensions.usage.totals import WAYS, Total, Totals, since_days, totals
-
-if TYPE_CHECKING:
-    from codeagent.commands.ports import App
 
 _BAR = 20
 
@@ -27,7 +24,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     )
 
 
-def main(args: argparse.Namespace, app: "App") -> int | None:
+def main(args: argparse.Namespace, app: object) -> int | None:
     """Print the totals; None if none of these options was given. Raises SessionNotFound."""
     if args.by is None and args.days is None:
         return None

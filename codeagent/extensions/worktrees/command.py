@@ -3,7 +3,7 @@
 import argparse
 import asyncio
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from codeagent.changes.diff import count
 from codeagent.commands.actions import actions_in
@@ -22,9 +22,6 @@ from codeagent.core.sanitize import on_one_line, one_line
 from codeagent.extensions.worktrees.merging import merge_of
 from codeagent.workspace.worktrees import discard
 
-if TYPE_CHECKING:
-    from codeagent.commands.ports import App
-
 _COLUMNS = (Column("WORKTREE", "cyan"), Column("NOT MERGED"), Column("OF", cut=True))
 
 
@@ -39,7 +36,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     add_cwd(listing, removing)
 
 
-async def main(args: argparse.Namespace, app: "App") -> int:
+async def main(args: argparse.Namespace, app: object) -> int:
     here = workspace_of(args.cwd).resolve()
     origin = origin_of(here) or here
     if args.action == "list":
