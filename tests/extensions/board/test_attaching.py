@@ -60,4 +60,4 @@ def test_a_session_has_no_mark_but_that_of_the_codeagent_it_was_started_by(
     monkeypatch.delenv(MARK, raising=False)
     if mark:
         monkeypatch.setenv(MARK, mark)
-    assert start_held(()) == (True, f"<{mark}>\n")
+    assert start_held(()) == (True, f"<{mark}>")
