@@ -78,6 +78,6 @@ def listeners_for(state: Path, path: Path) -> Iterator[tuple[Path, SelectionList
                 case {"workspace": str(workspace), "socket": str(socket), "token": str(token)}:
                     if path.is_relative_to(workspace):
                         found.append((file, SelectionListener(workspace, socket, token)))
-        except (UnsafeFile, ValueError):
+        except (UnsafeFile, ValueError, RecursionError):
             continue
     yield from sorted(found, key=lambda each: -len(Path(each[1].workspace).parts))
