@@ -21,6 +21,8 @@ from codeagent.disk.private import UnsafeFile, read_small, replace_private
 from codeagent.session.store import LOG, SessionStore
 
 _INDEX = "usage-index.json"
+_VERSION = 2
+"""Of the index: another one is made again, because it counts other events."""
 _LARGEST = 256 * 1024 * 1024
 _KINDS = frozenset({"run.started", "turn.finished", "aside.answered", "notice"})
 _NANO = 10**9
@@ -76,15 +78,17 @@ def spent(store: SessionStore, ids: Iterable[str], since: float = 0.0) -> Iterat
         there = set(store.ids())
         kept = {name: row for name, row in index.items() if name in there}
         with suppress(OSError):  # without the index, the next time only takes longer
-            replace_private(path, json.dumps(kept).encode(), synced=False)
+            index = {"version": _VERSION, "sessions": kept}
+            replace_private(path, json.dumps(index).encode(), synced=False)
 
 
 def _read_index(path: Path) -> dict[str, Any]:
     """Return the index's row of each session: the stamp of its logs, its workspace, its
     requests."""
     with suppress(UnsafeFile, ValueError, RecursionError):
-        index = json.loads(read_small(path, _LARGEST) or b"{}")
-        return index if isinstance(index, dict) else {}
+        match json.loads(read_small(path, _LARGEST) or b"{}"):
+            case {"version": int(version), "sessions": dict(rows)} if version == _VERSION:
+                return rows
     return {}
 
 
