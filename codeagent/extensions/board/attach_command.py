@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING
 from codeagent.commands.arguments import completed_by, open_store
 from codeagent.commands.chat import require_terminal
 from codeagent.core.errors import ConfigError
-from codeagent.extensions.board.attaching import attach, held_session, last_held
+from codeagent.extensions.board.attaching import attach, connected, held_session, last_held
 
 if TYPE_CHECKING:
     from codeagent.commands.ports import App
@@ -32,5 +32,5 @@ def main(args: argparse.Namespace, app: "App") -> int:
     if (held := held_session(store, session_id)) is None:
         store.check_free(session_id)
         raise ConfigError(f"it is not running: codeagent --resume {session_id} continues it")
-    attach(held)
+    attach(connected(held))
     return 0

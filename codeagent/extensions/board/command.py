@@ -22,7 +22,7 @@ from codeagent.config.local_environment import folders_of
 from codeagent.console.colour import for_eyes
 from codeagent.console.table import Column, print_table
 from codeagent.core.sanitize import on_one_line, one_line
-from codeagent.extensions.board.attaching import attach, held_session
+from codeagent.extensions.board.attaching import attach, connected, held_session
 from codeagent.extensions.board.sessions import SIGNS, BoardRow, SessionBoard
 from codeagent.tui.terminal import usable
 
@@ -63,7 +63,7 @@ def main(args: argparse.Namespace, app: "App") -> int:
     if not session_id:
         return code
     if (held := held_session(store, session_id)) is not None:
-        attach(held)
+        attach(connected(held))
         return 0
     store.check_free(session_id)
     return open_screen(workspace, app, resume=session_id)
