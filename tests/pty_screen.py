@@ -176,7 +176,9 @@ class PtyScreen:
                         at, end = found.span()
                         new = Text(next(shown), row.get_style_at_offset(console, at))
                         row = row[:at] + new + row[end:]
-                row.set_length(self._emulated.columns)
+                if still:
+                    row.rstrip()  # how many cells are blank now depends on what was there
+                    row.set_length(self._emulated.columns)
                 console.print(row)
         return console.export_svg(title=title, unique_id=title.replace(" ", "-"))
 

@@ -342,4 +342,5 @@ def test_a_picture_of_a_terminal_has_the_same_ids_and_times_each_time(tmp_path: 
             screen.exit_code()
             pictures.add(screen.picture("echo", still()))
     assert len(pictures) == 1
-    assert "12&#160;ms:&#160;20261124-094003-5e741c10&#160;ok" in pictures.pop()
+    picture = pictures.pop()
+    assert "12&#160;ms" in picture and "20261124-094003-5e741c10" in picture

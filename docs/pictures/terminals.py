@@ -76,7 +76,7 @@ def still() -> dict[str, Iterator[str]]:
     return {
         r"\d{8}-\d{6}-[0-9a-f]{8}": ids,
         r"\b\d+ ms\b": repeat("12 ms"),
-        r"\b4\.\d s\b": repeat("4.2 s"),
+        r"\b\d+\.\d s\b": repeat("4.2 s"),
     }
 
 
