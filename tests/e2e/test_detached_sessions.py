@@ -145,7 +145,7 @@ def test_a_session_that_cannot_start_says_why(product: Product) -> None:
         assert "--nonsense" in " ".join(screen.screen())
     with program(product, "attach", "20260101") as screen:
         assert screen.exit_code() == 2
-        assert "there is no session" in " ".join(screen.screen())
+        assert "unknown session" in " ".join(screen.screen())
 
 
 def test_a_holder_that_cannot_listen_says_why(product: Product) -> None:
