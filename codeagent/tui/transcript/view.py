@@ -181,8 +181,11 @@ class TranscriptView(SheetView, can_focus=True):
         linked = with_places(line, self._files.find, self.sheet.palette.prose.link)
         if self._files.wanted and not self._looks:
             self._looks = True
-            self.run_worker(self._look())
+            self.call_later(self._begin_look)  # drawing may be in a task that starts no workers
         return linked
+
+    def _begin_look(self) -> None:
+        self.run_worker(self._look())
 
     async def _look(self) -> None:
         """Look for the files of the places that were drawn, and draw the links to them."""
