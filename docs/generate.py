@@ -425,7 +425,8 @@ def _arguments(parser: argparse.ArgumentParser) -> list[str]:
     rows = [
         f"| `{_spelled(action)}` | {(action.help or '').replace('|', chr(92) + '|')} |"
         for action in parser._actions
-        if not isinstance(action, argparse._SubParsersAction | argparse._HelpAction)
+        if action.help != argparse.SUPPRESS
+        and not isinstance(action, argparse._SubParsersAction | argparse._HelpAction)
     ]
     return ["\n".join(["| argument | |", "| --- | --- |", *rows])] if rows else []
 

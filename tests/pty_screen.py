@@ -17,7 +17,7 @@ import subprocess
 import termios
 import threading
 import time
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -155,8 +155,11 @@ class PtyScreen:
     def text(self) -> str:
         return "\n".join(self.screen())
 
-    def picture(self, title: str) -> str:
-        """Return the screen as SVG, with its colours, down to its last row that is not blank."""
+    def picture(self, title: str, still: Mapping[str, Iterator[str]] | None = None) -> str:
+        """Return the screen as SVG, with its colours, down to its last row that is not blank.
+
+        `still` has patterns of what differs each time, and what each match is shown as.
+        """
         from rich.console import Console  # only for pictures
         from rich.text import Text
 
@@ -168,6 +171,14 @@ class PtyScreen:
                 row = Text()
                 for style, run in itertools.groupby(cells, _style):
                     row.append("".join(cell.data for cell in run), style)
+                for pattern, shown in (still or {}).items():
+                    for found in reversed([*re.finditer(pattern, row.plain)]):
+                        at, end = found.span()
+                        new = Text(next(shown), row.get_style_at_offset(console, at))
+                        row = row[:at] + new + row[end:]
+                if still:
+                    row.rstrip()  # how many cells are blank now depends on what was there
+                    row.set_length(self._emulated.columns)
                 console.print(row)
         return console.export_svg(title=title, unique_id=title.replace(" ", "-"))
 

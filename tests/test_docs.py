@@ -27,6 +27,8 @@ from codeagent.headless import BROKEN_PIPE, EXIT_CODES
 from codeagent.tools.shell.rules import decides
 from codeagent.tui.keymap import Keymap, load_keymap
 from docs.pictures.__main__ import PICTURES
+from docs.pictures.terminals import still
+from tests.pty_screen import PtyScreen, environment
 from tests.table import for_each
 
 ROOT = Path(__file__).parent.parent
@@ -330,3 +332,15 @@ def test_the_variables_that_set_something_are_named() -> None:
 def test_the_exit_codes_of_the_reference_are_those_of_the_program() -> None:
     text = GENERATE["command_line"]()
     assert all(f"{code} " in text for code in [*EXIT_CODES.values(), BROKEN_PIPE])
+
+
+def test_a_picture_of_a_terminal_has_the_same_ids_and_times_each_time(tmp_path: Path) -> None:
+    lines = ("took 9 ms: 20261128-204448-41f3a991 ok", "took 131 ms: 20261120-120000-0badcafe ok")
+    pictures = set[str]()
+    for line in lines:
+        with PtyScreen(["echo", line], environment(tmp_path), tmp_path, (60, 5)) as screen:
+            screen.exit_code()
+            pictures.add(screen.picture("echo", still()))
+    assert len(pictures) == 1
+    picture = pictures.pop()
+    assert "12&#160;ms" in picture and "20261124-094003-5e741c10" in picture

@@ -199,7 +199,7 @@ class Acting:
         builder = runs.conversation.prompt_builder
         if isinstance(act, acts.SetToolset):
             if builder is None:
-                return Refused("there are no toolsets here; nothing was changed")
+                return Refused("no toolsets here; nothing was changed")
             return self._begin(builder.choose(act, self._emitter, running=lambda: runs.going_on))
         if builder is None:
             return Refused("no tools are read from files here; nothing was changed")

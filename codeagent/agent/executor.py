@@ -184,7 +184,7 @@ class Executor:
         if any(isinstance(part, ImagePart) for part in result.content):
             from codeagent.tools.pictures import with_pictures  # few results have an image
 
-            result = await asyncio.to_thread(with_pictures, result)
+            result = await with_pictures(result, token)
         result = self._for_model(prepared, result, notes)
         self._settle(call, result, permit, started_at=started_at, duration_ms=duration_ms)
         if job is not None:

@@ -51,6 +51,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         help="continue the last session here",
     )
     add("--prompt", metavar="TEXT", default="", help="send this prompt at the start")
+    add("--prompt-fd", metavar="N", type=int, help=argparse.SUPPRESS)
     add_flag(parser, "--step", "pause before every batch of calls; /step ends that")
     add_flag(
         parser,
@@ -114,10 +115,21 @@ def _show(workspace: Path, args: argparse.Namespace, app: "App") -> int:
     require_terminal("`codeagent run PROMPT` works without a screen")
     own = ("model", "api_base", "thinking", "mode", "theme", "resume", "step", "prompt", "inline")
     others = ("fallback_model", "wire", "tools", "toolset", "safe", "sandbox", "network")
+    if args.prompt_fd is not None:
+        args.prompt = _read_prompt(args.prompt_fd)
     options = {name: getattr(args, name) for name in own}
     flags = {name: given for name in others if (given := getattr(args, name)) not in (None, False)}
     sends, named = bool(args.prompt), args.path is not None
     return open_screen(workspace, app, named=named, flags=flags, sends=sends, **options)
+
+
+def _read_prompt(fd: int) -> str:
+    """Read the first prompt from an open file, which it closes. Raises ConfigError."""
+    try:
+        with os.fdopen(fd, "rb") as file:
+            return os.fsdecode(file.read())
+    except OSError as error:
+        raise ConfigError(f"the prompt cannot be read: {error.strerror}") from error
 
 
 def _folder(path: str) -> Path:

@@ -58,7 +58,7 @@ def _show(extensions: Extensions, name: str, *, as_json: bool) -> int:
         )
     if name not in every:
         raise ConfigError(
-            f"there is no extension {one_line(name, 60)!r}; codeagent extensions list lists them"
+            f"unknown extension {one_line(name, 60)!r}; codeagent extensions list lists them"
         )
     extension = every[name]
     state, brings = _state(extensions, extension), _brings(extension)

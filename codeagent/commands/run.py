@@ -348,7 +348,7 @@ def _scripted(settings: Settings) -> str:
     ):
         return "Play the script."
     raise ConfigError(
-        'there is no PROMPT: codeagent run "what to do"; - reads it from standard input'
+        'PROMPT is missing: codeagent run "what to do"; - reads it from standard input'
     )
 
 

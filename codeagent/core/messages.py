@@ -227,6 +227,12 @@ def text_of(content: tuple[ContentPart, ...]) -> str:
     return "\n".join(part.text for part in content if isinstance(part, TextPart))
 
 
+def shows_images(message: Message) -> bool:
+    return not isinstance(message, AssistantMessage) and any(
+        isinstance(part, ImagePart) for part in message.content
+    )
+
+
 def attached_to(messages: Iterable[Message]) -> tuple[Attachment, ...]:
     """Return the attachments of the prompts among the messages."""
     return tuple(

@@ -48,7 +48,7 @@ def why_not_found(name: str, workspace: Path) -> tuple[str, str]:
     """Say why `find_program` returned None, as a clause, and what to do about it."""
     found = shutil.which(name)
     if found is None:
-        return f"there is no {name} on PATH", f"install {name}"
+        return f"{name} is not on PATH", f"install {name}"
     return (
         f"{found} lies in the workspace {workspace}, where it may have been changed, so it is not run",
         "start codeagent in a project",

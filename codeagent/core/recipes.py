@@ -343,7 +343,7 @@ def find_recipe(recipes: Recipes, name: str) -> Recipe:
     found = next((recipe for recipe in recipes.listed if recipe.name == name), None)
     if found is None:
         broken = [str(problem) for problem in recipes.problems if problem.level == "error"]
-        what = f"there is no recipe {one_line(name, 64)}{_meant(name, (recipe.name for recipe in recipes.listed))}"
+        what = f"unknown recipe {one_line(name, 64)}{_meant(name, (recipe.name for recipe in recipes.listed))}"
         raise ConfigError("\n  ".join([what, *broken]))
     return found
 

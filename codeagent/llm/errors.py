@@ -46,28 +46,6 @@ _QUOTA = lazy_regex(
 _POLICY = lazy_regex(
     r"content_policy|content_filter|ContentPolicyViolation|safety system", re.IGNORECASE
 )
-_ABOUT_MODEL = lazy_regex(r"\bmodels?\b(?!s?/)|deployment", re.IGNORECASE)
-"""In a 404: the path was found, but not what was asked for there."""
-_TOOLS = r"(?:tools?|functions?|(?:tool|function)[-_ ](?:use|usage|call(?:s|ing)?))"
-_NO_TOOLS = lazy_regex(
-    rf"(?:not|n't) support (?:native |the use of )?[`'\"]?{_TOOLS}\b"
-    rf"|\b{_TOOLS}[`'\"]? (?:is|are) (?:not (?:currently )?|un)(?:supported|enabled|available|implemented)"
-    r"|no endpoints found that support tool use"
-    r"|--enable-auto-tool-choice|--tool-call-parser|requires? --jinja|cannot use tools with stream"
-    r"|not support parameters: \[[^\]]*'tools'"
-    r"|(?:unrecognized|unknown|unsupported|unexpected)[^\n]{0,40}[`'\": ]tools(?![\w.\[])",
-    re.IGNORECASE,
-)
-_ROLE = r"[`'\"]?(?:system|developer|tool)[`'\"]?"
-_NO_ROLE = lazy_regex(
-    rf"{_ROLE} (?:role|message|prompt|instruction)s? (?:is |are )?(?:not |un)(?:supported|allowed|enabled)"
-    rf"|not support (?:the )?{_ROLE} (?:role|message|prompt)"
-    rf"|(?:unsupported|unexpected|unknown|invalid)(?: message)? role\W+{_ROLE}"
-    r"|instruction is not enabled for"
-    r"|roles must alternate|only (?:the )?user,? (?:and )?(?:model|assistant)[\w ,]* roles are supported",
-    re.IGNORECASE,
-)
-"""How chat templates, and the servers that run them, refuse a message."""
 _PREFIX = lazy_regex(
     r"^(?:(?:litellm\.)?[\w ]{0,40}?(?:Error|Exception|Timeout)\s*[:-]\s*)+(?:Error code: \d+(?: - )?)?"
 )
@@ -293,6 +271,8 @@ class _Failure:
     def _not_found(self) -> str:
         """Say whether the model is missing or the path: a server without the path knows nothing of
         models."""
+        from codeagent.llm.refusals import lacks_path  # most requests never fail
+
         if not lacks_path(self._text):
             return f"not found at {self._address}: {self._quote}; check the model's name"
         url = next(
@@ -346,26 +326,9 @@ class _Failure:
         return ModelError(said, kind=kind, status=status, retryable=retryable, retry_after=after)
 
 
-def lacks_path(said: str) -> bool:
-    """Tell whether a 404 is about the path, not about a model or what it cannot do."""
-    return _ABOUT_MODEL.search(said) is None and _NO_TOOLS.search(said) is None
-
-
 def words_of(error: BaseException) -> str:
     """Return all that an error and its causes say."""
     return " ".join(map(str, _causes(error)))
-
-
-def refuses_tools(error: ModelError) -> bool:
-    """Tell whether the provider or the model has no native tool calls; wrong tools are another
-    matter."""
-    return error.kind in ("bad_request", "server") and _NO_TOOLS.search(str(error)) is not None
-
-
-def refuses_roles(error: ModelError) -> bool:
-    """Tell whether the model's chat template takes no system or tool messages, or none in this
-    order."""
-    return error.kind in ("bad_request", "server") and _NO_ROLE.search(str(error)) is not None
 
 
 def retry_after(value: str | None, now: Callable[[], float]) -> float | None:

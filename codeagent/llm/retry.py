@@ -1,5 +1,5 @@
 """Models around models: one repeats a request whose failure will pass, one falls back to another
-model, one does without system messages."""
+model, one does without system messages and images."""
 
 import asyncio
 import random
@@ -8,7 +8,7 @@ from collections.abc import AsyncIterator, Awaitable, Callable
 from functools import partial
 
 from codeagent.core.errors import CodeagentError, ModelError, ModelErrorKind
-from codeagent.core.messages import AssistantMessage
+from codeagent.core.messages import AssistantMessage, shows_images
 from codeagent.core.model import (
     Adapted,
     FellBack,
@@ -86,31 +86,44 @@ class ModelWrapper:
             yield event
 
 
-class FoldingModel(ModelWrapper):
-    """A model that is sent system messages until its template refuses them; that is remembered, and
-    said once."""
+class AdaptingModel(ModelWrapper):
+    """A model that is sent system messages and images until they are refused; that is remembered,
+    and said once."""
 
     def __init__(self, inner: Model, learned: ServerKnowledge) -> None:
         super().__init__(inner)
         self._learned = learned
 
     def stream(self, request: ModelRequest) -> AsyncIterator[ModelEvent]:
-        from codeagent.llm.errors import refuses_roles  # not for a script
-
+        sent = request
         if self._learned.folds_roles:
-            return self._folded(request)
-        return self._unless_refused(request, refuses_roles, partial(self._fold, request))
+            from codeagent.llm.folded_roles import folded  # few templates need it
 
-    async def _fold(self, request: ModelRequest, error: ModelError) -> AsyncIterator[ModelEvent]:
-        self._learned.folds_roles = True
-        yield Adapted(f"{error}; instructions are sent in the user's messages from here on")
-        async for event in self._folded(request):
+            sent = folded(request)
+        known = partial(self._is_new, request)
+        return self._unless_refused(sent, known, partial(self._adapt, request))
+
+    def _is_new(self, request: ModelRequest, error: ModelError) -> bool:
+        """Tell whether the model refuses what it was not known to refuse."""
+        from codeagent.llm.refusals import refuses_images, refuses_roles  # most requests never fail
+
+        if not self._learned.folds_roles and refuses_roles(error):
+            return True
+        sees = self._learned.images is not False and any(map(shows_images, request.messages))
+        return sees and refuses_images(error)
+
+    async def _adapt(self, request: ModelRequest, error: ModelError) -> AsyncIterator[ModelEvent]:
+        from codeagent.llm.refusals import refuses_roles
+
+        if not self._learned.folds_roles and refuses_roles(error):
+            self._learned.folds_roles = True
+            change = "instructions are sent in the user's messages from here on"
+        else:
+            self._learned.refused_images = True
+            change = "it is sent words in place of images from here on"
+        yield Adapted(f"{error}; {change}")
+        async for event in self.stream(request):
             yield event
-
-    def _folded(self, request: ModelRequest) -> AsyncIterator[ModelEvent]:
-        from codeagent.llm.folded_roles import folded  # few templates need it
-
-        return self._inner.stream(folded(request))
 
 
 class RetryingModel(ModelWrapper):

@@ -50,6 +50,7 @@ class ServerKnowledge:
         self._asked_at = 0.0
         self.folds_roles = False
         """The model's template takes no messages but those of the user and the assistant."""
+        self.refused_images = False
 
     @property
     def window(self) -> int | None:
@@ -62,6 +63,8 @@ class ServerKnowledge:
     @property
     def images(self) -> bool | None:
         """Whether the model sees images; None if the server does not say."""
+        if self.refused_images:
+            return False
         return self._facts.images if self._facts else None
 
     def lost(self) -> None:

@@ -22,6 +22,7 @@ from codeagent.core.messages import (
     TextPart,
     ToolMessage,
     UserMessage,
+    shows_images,
 )
 from codeagent.core.model import ModelRequest
 from codeagent.core.sanitize import one_line
@@ -192,9 +193,7 @@ def in_words(message: Message) -> Message:
     """Return the message for a model that does not see images: as one text, with words in place of
     each image."""
     match message:
-        case UserMessage(content=content) | ToolMessage(content=content) if any(
-            isinstance(part, ImagePart) for part in content
-        ):
+        case UserMessage(content=content) | ToolMessage(content=content) if shows_images(message):
             return replace(message, content=(TextPart(text=only_text(content, _UNREAD)),))
         case _:
             return message

@@ -80,7 +80,7 @@ class HostSandbox:
             image_origin="none",
             user=f"{os.getuid()}:{os.getgid()}",
             network="open",
-            warnings=("there is no sandbox: commands run on this machine with your rights",),
+            warnings=("no sandbox: commands run on this machine with your rights",),
         )
 
     is_ready = True

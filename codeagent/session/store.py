@@ -208,7 +208,7 @@ class SessionStore:
         if len(matches) == 1:
             return matches[0]
         if not matches:
-            raise SessionNotFound(f"there is no session {prefix!r}; see: codeagent sessions list")
+            raise SessionNotFound(f"unknown session {prefix!r}; see: codeagent sessions list")
         some = ", ".join(matches[:5])
         raise SessionNotFound(
             f"{len(matches)} sessions begin with {prefix!r}: {some}; give more of it"
@@ -221,7 +221,7 @@ class SessionStore:
             if not folders or any(self.is_of(session_id, folder) for folder in folders):
                 return session_id
         where = f" of {folders[0]}" if folders else ""
-        raise SessionNotFound(f"there is no session{where} yet; codeagent run PROMPT makes one")
+        raise SessionNotFound(f"no session{where} yet; codeagent run PROMPT makes one")
 
     def summaries(self) -> list[SessionSummary]:
         """Describe every session, the one written to last first."""
@@ -325,9 +325,7 @@ class SessionStore:
 
     def _require(self, session_id: str) -> None:
         if not self._is_session(session_id):
-            raise SessionNotFound(
-                f"there is no session {session_id!r}; see: codeagent sessions list"
-            )
+            raise SessionNotFound(f"unknown session {session_id!r}; see: codeagent sessions list")
 
     def _is_session(self, name: str) -> bool:
         known = _ID.fullmatch(name) or _CHILD.fullmatch(name)

@@ -1,5 +1,6 @@
 """Images as a model gets them: decoded with care, scaled down, and with a small copy for the screen."""
 
+import asyncio
 import base64
 import threading
 import warnings
@@ -10,8 +11,10 @@ from io import BytesIO
 
 from PIL import Image, ImageOps, UnidentifiedImageError
 
+from codeagent.core.cancel import CancelToken
 from codeagent.core.dataclass import dataclass
 from codeagent.core.display import DisplayBlock, ImageBlock, TextBlock, Thumbnail
+from codeagent.core.errors import RunCancelled
 from codeagent.core.messages import ContentPart, ImagePart, TextPart, text_of
 from codeagent.core.tool import Failed, ToolResult
 
@@ -110,9 +113,9 @@ def _check_pixels(size: tuple[int, int], read: tuple[int, int], most: int) -> No
         raise NotAnImage(f"it has {size[0]}×{size[1]} pixels, which is too many")
 
 
-def with_pictures(result: ToolResult) -> ToolResult:
-    """Return the result of a call with its images as a model gets them; one that cannot be used is
-    left out, in words."""
+async def with_pictures(result: ToolResult, token: CancelToken) -> ToolResult:
+    """Return the result of a call with its images as a model gets them; one that cannot be used, or
+    is not ready when the token fires, is left out, in words."""
     named = iter([block for block in result.blocks if isinstance(block, ImageBlock)])
     blocks: list[DisplayBlock] = [
         each for each in result.blocks if not isinstance(each, ImageBlock)
@@ -126,13 +129,18 @@ def with_pictures(result: ToolResult) -> ToolResult:
             continue
         block = next(named, ImageBlock(path="", media_type=part.media_type))
         try:
-            found = picture(base64.b64decode(part.data))
-        except (NotAnImage, ValueError) as error:
+            found = await token.guard(asyncio.to_thread(_decoded_from, part.data))
+        except (NotAnImage, ValueError, RunCancelled) as error:
             content.append(TextPart(text=f"[an image is not shown: {error}]"))
             continue
         content.append(found.part)
         blocks.append(replace(block, thumbnail=found.thumbnail))
     return replace(result, content=tuple(content), blocks=tuple(blocks))
+
+
+def _decoded_from(data: str) -> Picture:
+    """Raises NotAnImage, or ValueError for what is not Base64."""
+    return picture(base64.b64decode(data))
 
 
 def _part(kind: str, data: bytes) -> ImagePart:

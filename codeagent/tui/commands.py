@@ -307,10 +307,10 @@ def mistyped(text: str, commands: Iterable[Action], switched_off: Mapping[str, s
     is switched off."""
     word = one_line(text.split(maxsplit=1)[0].removeprefix("/"), 40)
     if (extension := switched_off.get(word.lower())) is not None:
-        return f"there is no /{word}: {extension} is switched off"
+        return f"/{word} is not available: {extension} is switched off"
     names = (name for row in commands for name in (row.name, *row.aliases))
     meant = " or ".join(f"/{name}" for name in alike(word.lower(), names, 3))
-    return f"there is no /{word}" + (
+    return f"unknown command /{word}" + (
         f"; did you mean {meant}?" if meant else "; /help lists the commands"
     )
 

@@ -268,7 +268,7 @@ def _kept(outputs: OutputStore, text: str) -> str:
         lost = len(text)
     if lost:
         raise CodeagentError(
-            "the text could not be kept as a file: there is no room for it; nothing was sent"
+            "the text could not be kept as a file: the disk has no room for it; nothing was sent"
         )
     return preview(text, sink.handle, unseen=True)
 

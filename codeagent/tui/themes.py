@@ -114,7 +114,7 @@ class Themes:
         path = path or bundled_folder() / f"{name}.yaml"
         if not (NAME.fullmatch(name) and path.is_file()):
             raise ThemeError(
-                f"there is no theme '{one_line(name, 40)}'{nearest(name, self.names())}; see /theme"
+                f"unknown theme '{one_line(name, 40)}'{nearest(name, self.names())}; see /theme"
             )
         try:
             stamp = path.stat().st_mtime_ns

@@ -6,6 +6,7 @@ import tempfile
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from functools import partial
+from itertools import count, repeat
 from pathlib import Path
 
 from tests.e2e.product import Product, say
@@ -68,6 +69,17 @@ def _product() -> Iterator[Product]:
         yield product
 
 
+def still() -> dict[str, Iterator[str]]:
+    """Return what the pictures show in place of ids and durations, so that they are the same each
+    time they are drawn."""
+    ids = (f"20261124-09{50 - number}03-5e741c{number}" for number in count(10, 7))
+    return {
+        r"\d{8}-\d{6}-[0-9a-f]{8}": ids,
+        r"\b\d+ ms\b": repeat("12 ms"),
+        r"\b\d+\.\d s\b": repeat("4.2 s"),
+    }
+
+
 def printed(title: str, *arguments: str, until: str = "") -> str:
     """Draw what `python *arguments` prints in the end, or once this is on the screen."""
     with _product() as product:
@@ -82,7 +94,7 @@ def printed(title: str, *arguments: str, until: str = "") -> str:
                 screen.wait_for(until)
             else:
                 screen.exit_code()
-            return screen.picture(title)
+            return screen.picture(title, still())
 
 
 def inline() -> str:

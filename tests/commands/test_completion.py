@@ -27,6 +27,8 @@ TYPED = (
     ("codeagent tools show search_m", "codeagent tools show search_memory "),
     ("codeagent run --model dem", "codeagent run --model demo "),
     ("codeagent run --recipe tid", "codeagent run --recipe tidy-up "),
+    ("codeagent mcp remove gith", "codeagent mcp remove github "),
+    ("codeagent mcp test gith", "codeagent mcp test github "),
     ("codeagent sessions show 20", "codeagent sessions show {session}"),
 )
 
@@ -42,6 +44,7 @@ def test_a_shell_completes_commands_and_values(shell: str, tmp_path: Path) -> No
     product = Product(work, home)
     product.run(product.script(say("Hello.")))
     [session] = product.sessions
+    product.call("mcp", "add", "github", "--", "github-server")
     path = f"{Path(sys.executable).parent}:{os.environ['PATH']}"
     env = environment(home, PATH=path, PS1="$ ", CODEAGENT_MODEL="")
     with PtyScreen(SHELLS[shell], env, work, (100, 40)) as terminal:

@@ -65,7 +65,7 @@ def test_a_setting_of_a_section_is_put_into_its_table_and_taken_out_again(file: 
 @pytest.mark.parametrize(
     ("name", "value", "why"),
     [
-        ("extensions.off", ["nothing"], "there is no extension 'nothing'"),
+        ("extensions.off", ["nothing"], "unknown extension 'nothing'"),
         ("limits.max_turns", 0, "limits.max_turns: input should be greater than 0"),
         ("lmits.max_turns", 1, "lmits: no such setting; did you mean limits?"),
     ],

@@ -1,12 +1,15 @@
 """When there are colours, and what is painted."""
 
 import io
+import os
+import sys
 from pathlib import Path
 
 import pytest
 
 from codeagent import cli
 from codeagent.console.colour import for_eyes, has_colours, with_help_colours, with_mark
+from tests.pty_screen import PtyScreen, environment
 
 
 class Stream(io.StringIO):
@@ -63,6 +66,22 @@ def test_color_may_be_anywhere_on_the_command_line(
     assert cli.main(arguments) == 0
     printed = capsys.readouterr().out
     assert printed.startswith("\x1b[1musage:\x1b[0m" if coloured else "usage:")
+
+
+def test_an_empty_no_color_is_no_wish_of_the_screen_either(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("NO_COLOR", "")
+    assert cli.main(["--version"]) == 0
+    assert "NO_COLOR" not in os.environ
+
+
+@pytest.mark.parametrize("columns", [50, 120])
+def test_a_table_in_a_pipe_is_as_wide_as_the_terminal(columns: int, tmp_path: Path) -> None:
+    code = "from codeagent.console.table import *; print_table([Column('A', cut=True)], [['x' * 200]], [])"
+    shell = f'FORCE_COLOR=1 "{sys.executable}" -c "{code}" | cat'
+    env = environment(tmp_path, PYTHONPATH=str(Path(__file__).parents[2]))
+    with PtyScreen(["sh", "-c", shell], env, tmp_path, (columns, 24)) as screen:
+        assert screen.exit_code() == 0
+        assert f"{'x' * (columns - 1)}…" in screen.raw.decode()
 
 
 def test_behind_two_dashes_color_belongs_to_a_prompt() -> None:

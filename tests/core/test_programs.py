@@ -83,7 +83,7 @@ def test_why_a_program_was_not_found_names_the_one_that_lies_in_the_workspace(
     (tmp_path / "prog").write_text("#!/bin/sh\n")
     (tmp_path / "prog").chmod(0o755)
     monkeypatch.setenv("PATH", str(tmp_path))
-    assert why_not_found("nothing", tmp_path) == ("there is no nothing on PATH", "install nothing")
+    assert why_not_found("nothing", tmp_path) == ("nothing is not on PATH", "install nothing")
     why, remedy = why_not_found("prog", tmp_path)
     assert find_program("prog", tmp_path) is None
     assert (

@@ -128,13 +128,24 @@ def test_a_detached_session_whose_process_was_killed_can_be_resumed(
     assert row["state"] == "done"
 
 
+def test_what_the_user_wrote_is_in_no_list_of_processes(product: Product) -> None:
+    with detached(product, product.script(*WRITES), "--prompt=not this one") as pid:
+        for each in (pid, parent_of(pid)):
+            words = Path(f"/proc/{each}/cmdline").read_bytes()
+            assert b"--model" in words
+            assert b"write a file" not in words and b"not this one" not in words
+        with program(product, "attach") as screen:
+            screen.wait_for("write a file")
+            screen.wait_for("Tab to answer")
+
+
 def test_a_session_that_cannot_start_says_why(product: Product) -> None:
     with program(product, "--step", "--detach", "go", "--nonsense") as screen:
         assert screen.exit_code() == 2
         assert "--nonsense" in " ".join(screen.screen())
     with program(product, "attach", "20260101") as screen:
         assert screen.exit_code() == 2
-        assert "there is no session" in " ".join(screen.screen())
+        assert "unknown session" in " ".join(screen.screen())
 
 
 def test_a_holder_that_cannot_listen_says_why(product: Product) -> None:

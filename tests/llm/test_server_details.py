@@ -7,9 +7,10 @@ from typing import Any
 import pytest
 
 from codeagent.core.errors import ModelError
-from codeagent.core.messages import UserMessage
+from codeagent.core.messages import ImagePart, TextPart, UserMessage
 from codeagent.core.model import Adapted, ModelFacts
 from codeagent.llm.factory import ModelOptions, open_model
+from codeagent.llm.refusals import refuses_images
 from codeagent.llm.server_details import ask_about, ask_server, facts_in
 from codeagent.llm.server_knowledge import ServerKnowledge
 from tests.llm.asking import ask, request
@@ -293,3 +294,55 @@ async def test_other_refusals_are_not_folded() -> None:
             await ask(model)
         await model.close()
     assert len(fake.requests) == 1
+
+
+SHOWN = UserMessage(content=(TextPart(text="look"), ImagePart(media_type="image/png", data="aGk=")))
+IMAGE_REFUSALS = [
+    (400, "Invalid content type. image_url is only supported by certain models."),
+    (404, "No endpoints found that support image input"),
+    (400, "Failed to deserialize: messages[0]: unknown variant `image_url`, expected `text`"),
+    (400, "At most 0 image(s) may be provided in one prompt."),
+    (500, "image input is not supported - hint: if this is unexpected, provide the mmproj"),
+    (400, "Model does not support images. Please use a model that does."),
+    (500, "this model is missing data required for image input"),
+    (400, "This model doesn't support the image content block that you provided"),
+    (400, "Image input modality is not enabled for models/gemma-3-1b-it"),
+]
+
+
+@for_each(("status", "said"), IMAGE_REFUSALS)
+async def test_a_model_that_refuses_images_is_asked_again_in_words(status: int, said: str) -> None:
+    refusal = Turn(status=status, body=json.dumps({"error": {"message": said}}))
+    async with openai_server([refusal, Turn(text="hi"), Turn(text="again")]) as fake:
+        model = opened(fake, ServerKnowledge())
+        first, second = await ask(model, request(SHOWN)), await ask(model, request(SHOWN))
+        await model.close()
+    (told,) = [event for event in first.events if isinstance(event, Adapted)]
+    assert "it is sent words in place of images from here on" in told.text
+    assert not [event for event in second.events if isinstance(event, Adapted)]
+    bodies = ["image_url" in json.dumps(each.body) for each in fake.requests]
+    assert bodies == [True, False, False]
+    assert "(an image, which this model cannot read)" in json.dumps(fake.requests[1].body)
+
+
+async def test_a_refusal_of_images_in_words_too_is_said_and_not_repeated() -> None:
+    refusal = Turn(status=400, body='{"error": {"message": "it does not support images"}}')
+    async with openai_server([refusal], repeat=True) as fake:
+        model = opened(fake, ServerKnowledge())
+        with pytest.raises(ModelError, match="does not support images"):
+            await ask(model, request(SHOWN))
+        await model.close()
+    assert len(fake.requests) == 2
+
+
+OTHER_REFUSALS = [
+    "the image format image/tiff is not supported",
+    "it does not support image types like image/tiff",
+    "Could not process image",
+    "image exceeds 5 MB maximum",
+]
+
+
+@for_each("said", OTHER_REFUSALS)
+def test_a_refusal_of_one_image_is_not_one_of_all_images(said: str) -> None:
+    assert not refuses_images(ModelError(said, kind="bad_request"))

@@ -1,8 +1,10 @@
 """Images as models get them: within the limits of providers, whatever the file is."""
 
+import asyncio
 import base64
 import random
 import struct
+import threading
 import zlib
 from contextlib import suppress
 from io import BytesIO
@@ -10,11 +12,12 @@ from io import BytesIO
 import pytest
 from PIL import Image
 
+from codeagent.core.cancel import CancelToken
 from codeagent.core.display import ImageBlock, TextBlock
 from codeagent.core.messages import ImagePart, TextPart
 from codeagent.core.tool import ToolResult
 from codeagent.tools import pictures
-from codeagent.tools.pictures import NotAnImage, picture, with_pictures
+from codeagent.tools.pictures import NotAnImage, Picture, picture, with_pictures
 from tests.extensions.attachments.drawn import drawn, noisy
 from tests.table import for_each
 
@@ -140,13 +143,15 @@ def test_an_image_is_decoded_once_however_often_it_is_looked_at(
     assert picture(bytes(data)) is first
 
 
-def test_the_images_of_a_result_are_scaled_and_those_that_cannot_be_used_are_words() -> None:
+async def test_the_images_of_a_result_are_scaled_and_those_that_cannot_be_used_are_words() -> None:
     given = [drawn((4000, 10)), b"no image", drawn()]
     parts = [
         ImagePart(media_type="image/png", data=base64.b64encode(data).decode()) for data in given
     ]
     named = ImageBlock(path="a.png", media_type="image/png")
-    result = with_pictures(ToolResult(content=(TextPart(text="three"), *parts), blocks=(named,)))
+    result = await with_pictures(
+        ToolResult(content=(TextPart(text="three"), *parts), blocks=(named,)), CancelToken()
+    )
     said, scaled, left_out, unchanged = result.content
     assert said == TextPart(text="three") and scaled != parts[0] and unchanged == parts[2]
     assert left_out == TextPart(
@@ -158,7 +163,39 @@ def test_the_images_of_a_result_are_scaled_and_those_that_cannot_be_used_are_wor
     ]
 
 
-def test_the_text_of_a_result_without_blocks_stays_visible() -> None:
+async def test_the_text_of_a_result_without_blocks_stays_visible() -> None:
     part = ImagePart(media_type="image/png", data=base64.b64encode(drawn()).decode())
-    result = with_pictures(ToolResult(content=(TextPart(text="a chart"), part)))
+    result = await with_pictures(
+        ToolResult(content=(TextPart(text="a chart"), part)), CancelToken()
+    )
     assert [type(block) for block in result.blocks] == [TextBlock, ImageBlock]
+
+
+async def test_a_call_that_is_stopped_does_not_wait_for_its_images(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    begun, done = threading.Event(), threading.Event()
+
+    def slow(data: bytes) -> Picture:
+        begun.set()
+        done.wait(60)
+        raise NotAnImage("too late")
+
+    monkeypatch.setattr(pictures, "picture", slow)
+    token = CancelToken()
+    part = ImagePart(media_type="image/png", data="aGk=")
+    result = ToolResult(content=(TextPart(text="two charts"), part, part))
+    converting = asyncio.ensure_future(with_pictures(result, token))
+    await asyncio.to_thread(begun.wait, 60)
+    token.cancel("you stopped it")
+    try:
+        stopped = await converting
+        assert not done.is_set()
+    finally:
+        done.set()
+    said = "[an image is not shown: you stopped it]"
+    assert [part.text for part in stopped.content if isinstance(part, TextPart)] == [
+        "two charts",
+        said,
+        said,
+    ]

@@ -169,7 +169,7 @@ class FakeLauncher:
 
     def find(self, session: str) -> str:
         if not SESSION.startswith(session):
-            raise SessionNotFound(f"there is no session {session!r}")
+            raise SessionNotFound(f"unknown session {session!r}")
         return SESSION
 
     def enter(self, session: str) -> str:

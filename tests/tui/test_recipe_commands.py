@@ -160,7 +160,7 @@ async def test_esc_in_the_question_runs_nothing_and_up_brings_the_line_back(tmp_
             "the recipe review was not run: depth must be a whole number, not 'x'; tone",
         ),
         ("/review a 1 kind b", "/review takes <project> [depth] <tone>, not also 'b'"),
-        ("/reviw src", "there is no /reviw; did you mean /review?"),
+        ("/reviw src", "unknown command /reviw; did you mean /review?"),
     ],
 )
 async def test_what_is_wrong_is_said_and_up_brings_the_line_back(
@@ -226,5 +226,5 @@ async def test_with_the_room_off_its_commands_are_unknown_with_the_reason(tmp_pa
         await enter(pilot, "/recipes")
         await until(pilot, lambda: "recipes is switched off" in notice(app))
         await enter(pilot, "/review src tone=kind")
-        await until(pilot, lambda: "there is no /review" in notice(app))
+        await until(pilot, lambda: "unknown command /review" in notice(app))
         assert app.told == []

@@ -70,7 +70,7 @@ async def test_what_programs_print_is_shown_in_the_themes_colours(name: str) -> 
 async def test_a_name_that_is_not_there_changes_nothing() -> None:
     app = StandIn()
     async with app.run_test():
-        assert app.look.use("inc") == "there is no theme 'inc' (did you mean 'ink'?); see /theme"
+        assert app.look.use("inc") == "unknown theme 'inc' (did you mean 'ink'?); see /theme"
         assert app.look.name == "ink"
 
 

@@ -47,7 +47,7 @@ def _with_bases(group: Group, known: Sequence[AgentDefinition]) -> Group:
             if member.base not in files:
                 hint = nearest_or_all(member.base, files)
                 raise ConfigError(
-                    f"{member.definition.where}: there is no agent {member.base}{hint}; nothing was run"
+                    f"{member.definition.where}: unknown agent {member.base}{hint}; nothing was run"
                 )
             if files[member.base].worktree:
                 said = f"the agent {member.base} has a worktree of its own, which no agent of a group can have"
@@ -220,7 +220,7 @@ class GroupWork:
         for channel in args.channels:
             if channel not in self._hub.channels:
                 hint = nearest_or_all(channel, self._hub.channels)
-                raise InvalidArgs(f"there is no channel {channel[:64]!r}{hint}; no agent was added")
+                raise InvalidArgs(f"unknown channel {channel[:64]!r}{hint}; no agent was added")
         above = self._members[adder].definition
         definition = replace(
             above, name=name, prompt=args.prompt, tools=self._narrowed(above, args.tools)

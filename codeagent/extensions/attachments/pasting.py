@@ -28,6 +28,7 @@ from codeagent.disk.opens import read_regular
 from codeagent.disk.private import replace_private
 from codeagent.extensions.attachments import FOLDER, PREFIX
 from codeagent.tools.pictures import LARGEST, NotAnImage, picture
+from codeagent.tui.parts.suggestions import mention_of
 
 _CLIPBOARDS = (
     ("wl-paste", "--no-newline", "--type", "image/png"),
@@ -122,7 +123,7 @@ def _mention(workspace: Path, word: str) -> str:
         real, root = Path(path).resolve(), workspace.resolve()
         if real.exists() and real != root and real.is_relative_to(root):
             name = spelled(str(real.relative_to(root))) + ("/" if real.is_dir() else "")
-            return f'@"{name}"' if re.search(r"[\s\"]", name) else f"@{name}"
+            return mention_of(name)
         return _kept(Path(path).stem, read_regular(path, follow=True, largest=LARGEST))
     return ""
 

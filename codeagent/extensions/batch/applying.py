@@ -35,7 +35,7 @@ def open_patches(
         if record.changed[0]:
             found[record.repository].append(record)
     if not found:
-        say("there are no patches to take; --only TEXT also opens those of tasks that did not pass")
+        say("no patches to take; --only TEXT also opens those of tasks that did not pass")
     for number, (repository, own) in enumerate(found.items()):
         patches = f"{len(own)} patch{'es' * (len(own) > 1)}"
         if not Path(repository, ".git").exists():

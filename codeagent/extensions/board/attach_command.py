@@ -5,7 +5,7 @@ import argparse
 from codeagent.commands.arguments import completed_by, open_store
 from codeagent.commands.chat import require_terminal
 from codeagent.core.errors import ConfigError
-from codeagent.extensions.board.attaching import attach, held_session, last_held
+from codeagent.extensions.board.attaching import attach, connected, held_session, last_held
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
@@ -27,5 +27,5 @@ def main(args: argparse.Namespace, app: object) -> int:
     session_id = store.find(args.id)
     if (held := held_session(store, session_id)) is None:
         raise ConfigError(f"it is not running: codeagent --resume {session_id} continues it")
-    attach(held)
+    attach(connected(held))
     return 0

@@ -13,11 +13,16 @@ from codeagent.commands.arguments import say
 from codeagent.core.errors import ConfigError, SessionInUse
 from codeagent.disk.sockets import connect_to
 from codeagent.extensions.board.holder import ATTACH, BUSY, ENDED, LEAVE, LEFT, RESIZED, held_socket
+from codeagent.session.lock import lives
 from codeagent.session.store import SessionStore
 from codeagent.tui.terminal import RESET
 
 _PATIENCE = 5.0
 """Seconds that a screen has to take a connection."""
+
+
+class NotDetached(ConfigError):
+    """The process of a detached session has ended."""
 
 
 def held_session(store: SessionStore, session_id: str) -> Path | None:
@@ -33,18 +38,26 @@ def held_session(store: SessionStore, session_id: str) -> Path | None:
     return None
 
 
-def last_held() -> Path:
-    """Return the socket of the session that was detached last. Raises ConfigError."""
-    found = sorted(held_socket(0).parent.glob("*"), key=lambda path: path.stat().st_mtime)
-    if not found:
-        raise ConfigError('no session is detached: codeagent --detach "PROMPT" starts one')
-    return found[-1]
+def last_held() -> socket.socket:
+    """Connect to the session that was detached last, of those whose process runs. Raises
+    ConfigError."""
+    for path in sorted(held_socket(0).parent.glob("[0-9]*"), key=_made, reverse=True):
+        with suppress(NotDetached):
+            return connected(path)
+    raise ConfigError('no session is detached: codeagent --detach "PROMPT" starts one')
 
 
-def attach(path: Path) -> None:
+def _made(path: Path) -> float:
+    """Return when a socket was made, in seconds since the epoch; 0 if it has just been removed."""
+    try:
+        return path.stat().st_mtime
+    except OSError:
+        return 0.0
+
+
+def attach(connection: socket.socket) -> None:
     """Show a detached session on this terminal, which is restored at the end. Raises
     ConfigError."""
-    connection = connected(path)
     terminal = sys.stdin.fileno()
     before = termios.tcgetattr(terminal)
     with ExitStack() as stack:
@@ -78,14 +91,16 @@ def leave() -> None:
 
 
 def connected(path: Path) -> socket.socket:
-    """Connect to a detached session of this user. Raises ConfigError."""
+    """Connect to a detached session of this user; the socket of one whose process has ended is
+    removed. Raises ConfigError."""
     try:
         if path.stat().st_uid != os.getuid():
             raise ConfigError(f"{path} belongs to another user; nothing was sent to it")
         connection = connect_to(path, _PATIENCE)
     except (FileNotFoundError, ConnectionRefusedError):
-        path.unlink(missing_ok=True)  # its process was killed
-        raise ConfigError(
+        if not lives(int(path.name)):  # one that is being made refuses too
+            path.unlink(missing_ok=True)
+        raise NotDetached(
             "that session is no longer detached: codeagent --resume opens it"
         ) from None
     except OSError as error:

@@ -21,7 +21,7 @@ from codeagent.commands.chat import open_screen
 from codeagent.config.local_environment import folders_of
 from codeagent.console.table import Column, print_table
 from codeagent.core.sanitize import on_one_line, one_line
-from codeagent.extensions.board.attaching import attach, held_session
+from codeagent.extensions.board.attaching import attach, connected, held_session
 from codeagent.extensions.board.sessions import SIGNS, BoardRow, SessionBoard
 from codeagent.tui.terminal import usable
 
@@ -62,7 +62,7 @@ def main(args: argparse.Namespace, app: "App") -> int:
     if not session_id:
         return code
     if (held := held_session(store, session_id)) is not None:
-        attach(held)
+        attach(connected(held))
         return 0
     return open_screen(workspace, app, resume=session_id)
 

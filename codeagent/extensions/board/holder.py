@@ -14,6 +14,7 @@ import selectors
 import signal
 import socket
 import sys
+import tempfile
 import termios
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager, suppress
@@ -59,9 +60,23 @@ def detached(folder: Path, prompt: str) -> Iterator[None]:
     if "--inline" in sys.argv:
         raise ConfigError("--detach keeps a full screen, so it cannot be combined with --inline")
     words = _without("--detach", sys.argv[1:])
-    hold([*words, "--prompt", prompt] if prompt.strip() else words, folder)
+    if prompt.strip():
+        _start_again(words, prompt)
+    hold(words, folder)
     say("working without a terminal: codeagent attach shows it, codeagent sessions board lists it")
     yield
+
+
+def _start_again(words: Sequence[str], prompt: str) -> NoReturn:
+    """Become a codeagent that detaches a session with this prompt, which it reads from an open
+    file: the command line of the process that holds the screen stays in every user's list of
+    processes."""
+    with tempfile.TemporaryFile() as file:
+        file.write(os.fsencode(prompt))
+        file.seek(0)
+        os.set_inheritable(file.fileno(), True)
+        sent = (*_without("--prompt", words), "--detach", "", "--prompt-fd", str(file.fileno()))
+        os.execv(sys.executable, [sys.executable, "-P", "-m", "codeagent", *sent])
 
 
 def _without(option: str, words: Sequence[str]) -> list[str]:

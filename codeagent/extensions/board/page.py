@@ -6,6 +6,7 @@ import subprocess
 import sys
 from collections import Counter
 from collections.abc import Callable, Iterator, Sequence
+from contextlib import suppress
 from dataclasses import replace
 
 from textual import on, work
@@ -14,6 +15,7 @@ from textual.app import ComposeResult
 from codeagent.config.extensions import all_extensions
 from codeagent.config.local_environment import config_dir, state_dir
 from codeagent.core.acts import Pause
+from codeagent.core.errors import CodeagentError
 from codeagent.core.host_programs import HostProgram, open_program
 from codeagent.core.pulse import dollars
 from codeagent.core.redact import Redactor
@@ -28,7 +30,7 @@ from codeagent.tui.bindings import bindings
 from codeagent.tui.commands import page_rows, table_with
 from codeagent.tui.guarded import GuardedApp, run_guarded
 from codeagent.tui.keymap import load_keymap
-from codeagent.tui.launcher import LaunchOptions
+from codeagent.tui.launcher import FirstPrompt, LaunchOptions
 from codeagent.tui.pages.chat import ChatScreen
 from codeagent.tui.pages.page import Page, TextPane
 from codeagent.tui.pages.slash import change_to, lend_terminal
@@ -44,6 +46,7 @@ Look = Callable[[], tuple[BoardRow, ...]]
 _LOOK = 2.0
 """Seconds between two reads of the logs; only those that have changed are read."""
 _CONTINUE = "Continue where you stopped."
+NOT_DETACHED = "not detached: {}; the session is open here again, and /detach tries it again"
 
 
 class BoardPage(Page[BoardRow | None], inherit_bindings=False):
@@ -241,14 +244,22 @@ async def detach(chat: ChatScreen, argument: str) -> None:
     options = replace(
         chat.launch_options,
         mode=status.conversation.mode,
+        theme=chat.themes.name,
         thinking=client.agent.model.effort,
         step=status.run.stepping,
     )
-    words = _words(options, client.agent.session_id, prompt)
+    session = client.agent.session_id
     await chat.end()
-    started, said = await asyncio.to_thread(start_held, words)
-    chat.state.document.remark(one_line(said, 300), "info" if started else "error")
-    await chat.run_action("app.quit")
+    started, said = await asyncio.to_thread(start_held, _words(options, session, prompt))
+    if started:
+        chat.state.document.remark(one_line(said, 300), "info")
+        await chat.run_action("app.quit")
+        return
+    await chat.change_to(replace(options, proceed=True, resume=session, prompt=FirstPrompt(prompt)))
+    if isinstance(again := chat.app.screen, ChatScreen):
+        with suppress(CodeagentError):
+            await again.outbox.ready()
+        again.state.document.remark(NOT_DETACHED.format(one_line(said, 300)), "error")
 
 
 def start_held(arguments: Sequence[str]) -> tuple[bool, str]:
@@ -257,17 +268,21 @@ def start_held(arguments: Sequence[str]) -> tuple[bool, str]:
     words = [sys.executable, "-P", "-m", "codeagent", *arguments]
     # It outlives this process. If a command of another codeagent started this one, the mark of that
     # command stays: it ends what the command started.
-    with open_program(
-        DETACHED,
-        words,
-        folder=None,
-        environment=os.environ,
-        mark=os.environ.get(MARK),
-        stdout=subprocess.DEVNULL,
-        stderr=subprocess.PIPE,
-    ) as process:
-        _, said = process.communicate()
-    return process.returncode == 0, said.decode(errors="replace")
+    try:
+        with open_program(
+            DETACHED,
+            words,
+            folder=None,
+            environment=os.environ,
+            mark=os.environ.get(MARK),
+            stdout=subprocess.DEVNULL,
+            stderr=subprocess.PIPE,
+        ) as process:
+            _, told = process.communicate()
+    except OSError as error:
+        return False, error.strerror or str(error)
+    said = told.decode(errors="replace").strip().rpartition("\n")[2].removeprefix("codeagent: ")
+    return process.returncode == 0, said or f"it ended with code {process.returncode}"
 
 
 async def _paused(chat: ChatScreen) -> None:

@@ -12,6 +12,7 @@ from codeagent.core.sanitize import visible
 from codeagent.disk.opens import file_inside
 from codeagent.extensions.editor.listeners import LINES, LONGEST, SelectionListener, announced
 from codeagent.tui.pages.chat import ChatScreen
+from codeagent.tui.parts.suggestions import mention_of
 
 _SECONDS = 5.0
 
@@ -39,18 +40,22 @@ async def _answer(
             writer.write(f"{said}\n".encode(errors="replace"))
             await writer.drain()
     except (OSError, ValueError, TimeoutError):
-        pass  # the other side is gone, or did not speak
+        pass  # the other side is gone, did not speak, or said too much
     finally:
         writer.close()
 
 
 def _take(chat: ChatScreen, listener: SelectionListener, message: bytes) -> str:
-    """Put what was selected into the composer. Raises ValueError for what is not a message."""
-    match json.loads(message):
+    """Put what was selected into the composer; return `ok`, or what is wrong."""
+    try:
+        given = json.loads(message)
+    except (ValueError, RecursionError):
+        given = None
+    match given:
         case {"token": str(token), "path": str(path), "lines": str(lines)}:
             pass
         case _:
-            raise ValueError
+            return "not a selection; nothing was taken"
     if not hmac.compare_digest(token.encode(errors="replace"), listener.token.encode()):
         return "wrong token; nothing was taken"
     file = file_inside(Path(listener.workspace), path)
@@ -59,7 +64,7 @@ def _take(chat: ChatScreen, listener: SelectionListener, message: bytes) -> str:
     name = str(file.relative_to(listener.workspace))
     if visible(name) != name:
         return "its name has characters that cannot be shown; nothing was taken"
-    mention = f"@{name}:{lines}" if lines else f"@{name}"
+    mention = mention_of(name) + (f":{lines}" if lines else "")
     composer = chat.composer
     row, column = composer.cursor_location
     before = composer.document.get_line(row)[:column]

@@ -13,6 +13,7 @@ from codeagent.commands.arguments import (
     add_cwd,
     add_flag,
     add_list,
+    completed_by,
     duration,
     print_json,
     say,
@@ -76,8 +77,15 @@ def _add_add(parser: argparse.ArgumentParser) -> None:
 
 
 def _add_name(parser: argparse.ArgumentParser) -> None:
-    parser.add_argument("name", metavar="NAME")
+    name = parser.add_argument("name", metavar="NAME")
+    completed_by(name, f"{__name__}:names")
     add_cwd(parser)
+
+
+def names(args: argparse.Namespace, app: "App") -> dict[str, str]:
+    """Return the configured servers, each with its command or address. Raises ConfigError."""
+    entries = ServerFiles(config_dir(), workspace_of(args.cwd)).read().entries
+    return {entry.config.name: entry.shown for entry in entries}
 
 
 def _add_trust(parser: argparse.ArgumentParser) -> None:
@@ -196,8 +204,9 @@ def _rows(entries: Sequence[ServerEntry]) -> Iterator[tuple[str, str, str, str]]
     for entry in entries:
         state = _state(entry) if entry.trusted else _UNTRUSTED
         yield entry.config.name, entry.transport, _FROM[entry.place], state
-        said = (entry.shown, *(detail for detail in entry.details if detail != "disabled"))
-        for text in said:  # each is one line, which the terminal wraps
+        for text in (entry.shown, *entry.details):  # each is one line, which the terminal wraps
+            if text == "disabled":
+                continue
             yield "", "", "", visible(text).replace("\n", "␊")
 
 
@@ -226,11 +235,11 @@ def _add(args: argparse.Namespace, files: ServerFiles) -> int:
 
 def _remove(name: str, files: ServerFiles) -> None:
     """Remove a server and its login. Raises ConfigError."""
-    found = next((one for one in files.read().entries if one.config.name == name), None)
     login = ""
-    if found is not None and found.trusted and found.config.url:
-        with suppress(ConfigError):  # a variable is missing: no login can have been kept
-            login = login_name(found.filled_in(os.environ))
+    for entry in files.read().entries:
+        if entry.config.name == name and entry.trusted and entry.config.url:
+            with suppress(ConfigError):  # a variable is missing: no login can have been kept
+                login = login_name(entry.filled_in(os.environ))
     files.remove(name)
     if login:
         KeyStore(config_dir()).forget(login)
@@ -243,9 +252,10 @@ def _entry(args: argparse.Namespace) -> dict[str, Any]:
     if is_url and rest:
         raise ConfigError("a URL takes no arguments; nothing was added")
     wrong = ("env", "host", "machine", "write") if is_url else ("header", "client_id")
-    if unfit := next((flag for flag in wrong if getattr(args, flag)), None):
-        kind = "a command" if is_url else "a URL"
-        raise ConfigError(f"--{unfit.replace('_', '-')} is for {kind}; nothing was added")
+    for flag in wrong:
+        if getattr(args, flag):
+            kind = "a command" if is_url else "a URL"
+            raise ConfigError(f"--{flag.replace('_', '-')} is for {kind}; nothing was added")
     if args.machine and args.write:
         raise ConfigError(
             "--write is for the sandbox, and with --machine it has your rights anyway; nothing was added"
@@ -257,12 +267,12 @@ def _entry(args: argparse.Namespace) -> dict[str, Any]:
         "env": _pairs("--env", args.env),
         "headers": _pairs("--header", args.header),
         "hosts": args.host,
-        "where": "machine" if args.machine else None,
-        "write": args.write or None,
-        "timeout": None if args.timeout is None else written_timeout(args.timeout),
+        "where": "machine" if args.machine else "",
+        "write": args.write,
+        "timeout": args.timeout and written_timeout(args.timeout),
         "oauth": _client(args),
     }
-    return entry | {key: value for key, value in optional.items() if value not in (None, [], {})}
+    return entry | {key: value for key, value in optional.items() if value}
 
 
 def _client(args: argparse.Namespace) -> dict[str, Any]:
@@ -296,29 +306,26 @@ def _pairs(flag: str, given: Sequence[str]) -> dict[str, str]:
 
 def _given(words: Sequence[str]) -> list[tuple[str, str]]:
     """Return each server with a variable for it. Raises ConfigError."""
-    pairs = [(server, variable) for server, _, variable in (word.partition("=") for word in words)]
-    if wrong := next(
-        (word for word, pair in zip(words, pairs, strict=True) if not all(pair)), None
-    ):
-        raise ConfigError(
-            f"--give is SERVER=NAME, which {wrong[:80]!r} is not; nothing was trusted"
-        )
-    return pairs
+    found: list[tuple[str, str]] = []
+    for word in words:
+        server, _, variable = word.partition("=")
+        if not server or not variable:
+            raise ConfigError(
+                f"--give is SERVER=NAME, which {word[:80]!r} is not; nothing was trusted"
+            )
+        found.append((server, variable))
+    return found
 
 
 def _trust(files: ServerFiles, args: argparse.Namespace) -> int:
-    give = _given(args.give)
     problems = files.read().problems
     for problem in problems:
         say(f"codeagent: {problem.level}: {one_line(str(problem), 1000)}")
-    broken = any(
-        problem.level == "error" and problem.where.startswith(PROJECT_FILE) for problem in problems
-    )
-    entries = files.trust(give=give)
-    if not entries and broken:
-        say(f"codeagent: nothing was trusted: repair {PROJECT_FILE} first")
-        return 1
+    entries = files.trust(give=_given(args.give))
     if not entries:
+        if any(one.level == "error" and one.where.startswith(PROJECT_FILE) for one in problems):
+            say(f"codeagent: nothing was trusted: repair {PROJECT_FILE} first")
+            return 1
         print(f"nothing to trust: this project has no {PROJECT_FILE} with servers")
         return 0
     print(f"trusted as they are now, for this folder; a change of {PROJECT_FILE} ends it:")

@@ -429,7 +429,7 @@ async def log_in(
     from codeagent.extensions.mcp.login import Callback, begin_login  # only for a login
 
     if local.config_dir is None:
-        raise ConfigError("there is no configuration folder, so no login can be kept")
+        raise ConfigError("without a configuration folder, no login can be kept")
     config = replace(ready_config(local, entry), start_timeout=_LOGIN_SECONDS)
 
     def show(url: str) -> None:

@@ -13,13 +13,8 @@ from codeagent.extensions.notify.settings import Channel, NotifySettings
 
 _LONGEST = 100
 """Characters of a notification's text."""
-_WORDS = {
-    "working": "working",
-    "waiting": "waiting for you",
-    "done": "done",
-    "stopped": "stopped",
-    "failed": "stopped by an error",
-}
+_WORDS = {"idle": "", "waiting": "waiting for you"}
+"""What is said of a state in other words than its name."""
 _TOLD = ("waiting", "done", "failed")
 """The states that cause a notification; any other stop is the user's own."""
 _TERM_PROGRAMS: Mapping[str, Channel] = {
@@ -88,13 +83,13 @@ def follow(settings: Sections, workspace: Path, terminal: Terminal) -> Follower:
         nonlocal last, running
         before, last = last, now
         if chosen.title:
-            words = (_WORDS.get(now.state), now.place, "codeagent")
+            words = (_WORDS.get(now.state, now.state), now.place, "codeagent")
             terminal.title(" · ".join(filter(None, words)))
         new = now.state != before.state or set(now.questions) - set(before.questions)
         if by == "off" or terminal.in_front or now.state not in _TOLD or not new:
             return
         title = plain_line(f"codeagent · {now.place}", _LONGEST)
-        said = ": ".join(filter(None, (_WORDS[now.state], now.about)))
+        said = ": ".join(filter(None, (_WORDS.get(now.state, now.state), now.about)))
         text = plain_line(said[:1].upper() + said[1:], _LONGEST)
         if not chosen.command:
             terminal.send(sequence(by, title, text, tmux="TMUX" in os.environ))

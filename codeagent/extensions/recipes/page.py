@@ -18,7 +18,7 @@ from codeagent.tui.parts.marked_list import PickerRow
 from codeagent.tui.session_client import SessionClient
 
 _NONE = (
-    "There are no recipes here: `NAME.md` with a prompt, or `NAME.yaml` with steps, below `.codeagent/commands` or in "
+    "No recipes here yet: `NAME.md` with a prompt, or `NAME.yaml` with steps, below `.codeagent/commands` or in "
     "`commands` of your own configuration folder, run as `/NAME`."
 )
 _DISTRUSTED = "the recipes of this project no longer run"

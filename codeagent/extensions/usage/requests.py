@@ -19,6 +19,8 @@ from codeagent.session.listing import SessionCache
 from codeagent.session.store import LOG, SessionStore
 
 _INDEX = "usage-index.json"
+_VERSION = 2
+"""Of the rows of the index: rows of another version are made again, because they count other events."""
 _KINDS = frozenset({"run.started", "turn.finished", "aside.answered", "notice"})
 _NANO = 10**9
 
@@ -80,7 +82,7 @@ def _known(row: Any, stamp: list[list[int]]) -> SpentSession | None:
 
 
 def _stamp(store: SessionStore, logs: Sequence[str]) -> list[list[int]]:
-    stamp = []
+    stamp = [[_VERSION, 0]]
     for log in logs:
         with suppress(OSError):
             status = (store.folder(log) / LOG).stat()

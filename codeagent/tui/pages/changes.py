@@ -86,7 +86,7 @@ def _text(node: Node | None) -> str | None:
 def _kind_note(then: Node | None, now: Node | None) -> str:
     match then, now:
         case None, None:
-            return "there is no such file, and there never was"
+            return "that file does not exist, and never did"
         case None, Node(kind="executable"):
             return "a new executable file"
         case None, Node(kind="link", data=data):
@@ -233,9 +233,7 @@ class ChangesScreen(DiffPage[None]):
     def action_restore(self) -> None:
         view, at = self._shown, self.pane.current
         if view is None or not self.count:
-            self.say(
-                f"there is no hunk here; {self.key('hunks.restore_file')} takes the whole file back"
-            )
+            self.say(f"no hunk here; {self.key('hunks.restore_file')} takes the whole file back")
             return
         what = f"hunk {at + 1} of {self.count} in {view.change.path}"
         self._ask(_Asked(view, view.without_hunk(at), what), f"take {what} back")
@@ -243,7 +241,7 @@ class ChangesScreen(DiffPage[None]):
     def action_restore_file(self) -> None:
         view = self._shown
         if view is None:
-            self.say("there is no file here to restore")
+            self.say("no file here to restore")
             return
         edited = any(file.path == view.change.path and file.edited for file in self._changes.files)
         what = f"take all of {view.change.path} back" + (f", though {_EDITED}" if edited else "")

@@ -192,12 +192,14 @@ class ChatFrame(Screen[None]):
         self.copy_text(message.text)
 
     def on_transcript_view_link_clicked(self, message: "TranscriptView.LinkClicked") -> None:
-        from codeagent.tui.transcript.places import places_in  # imported with the view
+        from codeagent.tui.transcript.places import named_places  # imported with the view
 
-        url = message.url
-        if (place := next(places_in(url, self.view.workspace), None)) is not None:
+        url, workspace = message.url, self.view.workspace
+        if workspace is None:
+            self.copy_text(url)
+        elif place := next(iter(named_places(url, workspace)), None):
             self.run_worker(self._open_place(place.path, place.line))
-        elif self.view.workspace is not None and file_inside(self.view.workspace, url) is not None:
+        elif file_inside(workspace, url) is not None:
             self.run_worker(self._open_place(url, 1))
         else:
             self.copy_text(url)

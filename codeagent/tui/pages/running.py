@@ -33,7 +33,7 @@ from codeagent.tui.state import Paused, PausedCall, PlanReady, SummaryReady
 from codeagent.tui.transcript.spelling import whole
 
 _NO_PLAN = "no plan is ready: /plan with a goal starts one"
-_NO_JOB = "there is no job yet"
+_NO_JOB = "no jobs yet"
 _NOT_PAUSED = "nothing is paused: /step on pauses before the next batch"
 
 
@@ -163,9 +163,7 @@ def _paused(chat: ChatScreen) -> Paused:
 def _call(chat: ChatScreen, number: str) -> PausedCall:
     calls = _paused(chat).calls
     if not number.isdecimal() or not 1 <= int(number) <= len(calls):
-        raise CodeagentError(
-            f"there is no call '{one_line(number, 20)}': the batch has {len(calls)}"
-        )
+        raise CodeagentError(f"unknown call '{one_line(number, 20)}': the batch has {len(calls)}")
     return calls[int(number) - 1]
 
 
@@ -236,9 +234,7 @@ async def background(chat: ChatScreen, argument: str) -> None:
     chosen: str | None = calls[0].call_id
     if argument:
         if not argument.isdecimal() or not 1 <= int(argument) <= len(calls):
-            raise CodeagentError(
-                f"there is no call '{one_line(argument, 20)}': {len(calls)} running"
-            )
+            raise CodeagentError(f"unknown call '{one_line(argument, 20)}': {len(calls)} running")
         chosen = calls[int(argument) - 1].call_id
     elif len(calls) > 1:
         now = chat.clock()

@@ -93,13 +93,16 @@ def input_choices(word: Unfinished, commands: Sequence[Action]) -> tuple[Complet
 def file_choices(paths: Sequence[str]) -> tuple[Completion, ...]:
     """Return completions for paths: a file ends with a space; a directory does not, so its files
     are offered next."""
-    return tuple(Completion(path, _mention(path)) for path in map(spelled, paths))
+    return tuple(
+        Completion(path, mention if mention.endswith("/") else f"{mention} ")
+        for path in map(spelled, paths)
+        for mention in (mention_of(path),)
+    )
 
 
-def _mention(path: str) -> str:
-    if re.search(r"[\s\"]", path):
-        return f'@"{path}" '
-    return f"@{path}" if path.endswith("/") else f"@{path} "
+def mention_of(path: str) -> str:
+    """Return what mentions a path, which `spelled` wrote, in a prompt."""
+    return f'@"{path}"' if re.search(r"[\s\"]", path) else f"@{path}"
 
 
 class Overlay(Widget):

@@ -1,5 +1,6 @@
 """The transcript on screen: reading, selecting, folding, searching, with the mouse or with keys."""
 
+import asyncio
 import re
 from collections.abc import Callable
 from dataclasses import replace
@@ -18,7 +19,7 @@ from codeagent.tui.rendering.lines import Line, restyled, selected
 from codeagent.tui.transcript.blocks import Detail
 from codeagent.tui.transcript.document import BlockSplice
 from codeagent.tui.transcript.layout import BlockRow
-from codeagent.tui.transcript.places import places_in, with_places
+from codeagent.tui.transcript.places import NamedFiles, named_places, with_places
 from codeagent.tui.transcript.render import printed, toggled
 from codeagent.tui.transcript.search import FoundMatches, wording
 from codeagent.tui.transcript.selection import (
@@ -84,11 +85,17 @@ class TranscriptView(SheetView, can_focus=True):
     found: Callable[[int, int], None] = staticmethod(lambda place, matches: None)
     """Called with the number of the current match, from 1, and of all matches when either
     changes."""
-    workspace: Path | None = None
-    """The folder whose files' places become links; None for no links."""
+    _files: NamedFiles | None = None
+    """Those whose places become links; None for no links."""
+    _looks = False
     _cursor: CursorStop | None = None
     _pressed: tuple[int, int] | None = None
     _finding: FoundMatches | None = None
+
+    @property
+    def workspace(self) -> Path | None:
+        """The folder whose files' places become links; None for no links."""
+        return None if self._files is None else self._files.workspace
 
     @property
     def detail(self) -> Detail:
@@ -165,12 +172,33 @@ class TranscriptView(SheetView, can_focus=True):
     def use_workspace(self, workspace: Path) -> None:
         """Make links of the places in the files of this workspace."""
         if workspace != self.workspace:
-            self.workspace = workspace
-            self.sheet.paint_again()
-            self.refresh()
+            self._files = NamedFiles(workspace)
+            self._paint_again()
 
     def linked(self, line: Line) -> Line:
-        return with_places(line, self.workspace, self.sheet.palette.prose.link)
+        if self._files is None:
+            return line
+        linked = with_places(line, self._files.find, self.sheet.palette.prose.link)
+        if self._files.wanted and not self._looks:
+            self._looks = True
+            self.call_later(self._begin_look)  # drawing may be in a task that starts no workers
+        return linked
+
+    def _begin_look(self) -> None:
+        self.run_worker(self._look())
+
+    async def _look(self) -> None:
+        """Look for the files of the places that were drawn, and draw the links to them."""
+        try:
+            while self._files is not None and self._files.wanted:
+                if await self._files.look():
+                    self._paint_again()
+        finally:
+            self._looks = False
+
+    def _paint_again(self) -> None:
+        self.sheet.paint_again()
+        self.refresh()
 
     def on_mouse_down(self, event: MouseDown) -> None:
         self._pressed = (event.x, event.y)
@@ -225,13 +253,15 @@ class TranscriptView(SheetView, can_focus=True):
         if call_id is not None:
             self.post_message(self.OpenOutput(call_id))
 
-    def action_editor(self) -> None:
+    async def action_editor(self) -> None:
         """Open a place that the block or call names in the user's editor."""
-        if (stop := self._stop()) is not None:
+        workspace = self.workspace
+        if (stop := self._stop()) is not None and workspace is not None:
             first, last = rows_of(self.sheet, stop)
             lines = self.sheet.drawn(stop.index).lines[first : last + 1]
-            found = (place for line in lines for place in places_in(line.text, self.workspace))
-            self.post_message(self.PlacesWanted(tuple(dict.fromkeys(map(str, found)))))
+            text = "\n".join(line.text for line in lines)
+            found = await asyncio.to_thread(named_places, text, workspace)
+            self.post_message(self.PlacesWanted(tuple(map(str, found))))
 
     def action_copy(self) -> None:
         stop = self._stop()

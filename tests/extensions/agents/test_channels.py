@@ -165,12 +165,12 @@ async def test_an_unknown_name_is_an_error_with_those_there_are() -> None:
         hub, "asking", Turn("", (call("send_message", to="wrok", body="x"), call("channel_list")))
     )
     await asking.run()
-    assert "there is no agent or channel 'wrok'" in asking.results()[0]
+    assert "unknown agent or channel 'wrok'" in asking.results()[0]
     assert "work" in asking.results()[0]
     assert asking.results()[1] == (
         "asking: agent (you)\nall: broadcast, watched by nobody\nwork: queue, watched by nobody"
     )
-    with pytest.raises(NotFound, match="there is no channel 'nowhere'"):
+    with pytest.raises(NotFound, match="unknown channel 'nowhere'"):
         hub.watch("asking", "nowhere", True)
     await closed(asking)
     with pytest.raises(NotFound):
@@ -304,7 +304,7 @@ async def test_only_another_agent_that_is_there_is_connected_to_a_channel_that_i
     itself, agent, channel = planner.results()
     assert "watch_channel makes you watch a channel" in itself
     assert "no agent is named 'wroker'; did you mean worker" in agent
-    assert "there is no channel 'wrok'; did you mean work" in channel
+    assert "unknown channel 'wrok'; did you mean work" in channel
     await closed(planner, worker)
 
 

@@ -2,6 +2,7 @@
 
 import os
 import socket
+import subprocess
 import sys
 from pathlib import Path
 
@@ -10,16 +11,44 @@ import pytest
 from codeagent.core.errors import ConfigError
 from codeagent.core.watchdog import MARK
 from codeagent.disk.sockets import address_of, listen_at
-from codeagent.extensions.board.attaching import connected
+from codeagent.extensions.board import attaching
+from codeagent.extensions.board.attaching import connected, last_held
 from codeagent.extensions.board.page import start_held
 
 
+def ended() -> int:
+    """The number of a process that has ended."""
+    with subprocess.Popen(["true"]) as process:
+        return process.pid
+
+
 def test_the_socket_of_a_process_that_was_killed_is_removed(tmp_path: Path) -> None:
-    path = tmp_path / "1"
+    path = tmp_path / str(ended())
     listen_at(path).close()
     with pytest.raises(ConfigError, match="no longer detached"):
         connected(path)
     assert not path.exists()
+
+
+def test_without_an_id_the_sessions_of_killed_processes_are_passed_over(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    dead, made, live = (tmp_path / name for name in (str(ended()), "1", str(os.getppid())))
+    monkeypatch.setattr(attaching, "held_socket", lambda pid: tmp_path / str(pid))
+    with listen_at(live) as listener, socket.socket(socket.AF_UNIX) as unready:
+        listen_at(dead).close()
+        unready.bind(str(made))  # it does not listen yet
+        for age, path in enumerate((made, dead, live)):
+            os.utime(path, (1e9 - age, 1e9 - age))
+        with last_held() as connection:
+            taken, _ = listener.accept()
+            with taken:
+                taken.send(b"x")
+                assert connection.recv(1) == b"x"
+    assert sorted(tmp_path.iterdir()) == sorted((made, live))
+    live.unlink()
+    with pytest.raises(ConfigError, match="no session is detached"):
+        last_held()
 
 
 def test_the_socket_of_another_user_is_neither_used_nor_removed(
@@ -60,4 +89,4 @@ def test_a_session_has_no_mark_but_that_of_the_codeagent_it_was_started_by(
     monkeypatch.delenv(MARK, raising=False)
     if mark:
         monkeypatch.setenv(MARK, mark)
-    assert start_held(()) == (True, f"<{mark}>\n")
+    assert start_held(()) == (True, f"<{mark}>")

@@ -74,6 +74,15 @@ async def test_a_selection_becomes_a_mention_at_the_cursor_and_is_not_sent(tmp_p
         await pilot.pause()
 
 
+async def test_a_name_with_spaces_is_quoted_in_the_mention(tmp_path: Path) -> None:
+    async with listening(tmp_path) as (_, app, _file, listener):
+        path = tmp_path / "project/my file.py"
+        path.write_text("one\n")
+        assert await sent(listener, listener.message(path, "10-20")) == "ok"
+        assert await sent(listener, listener.message(path, "")) == "ok"
+        assert app.chat.composer.text == '@"my file.py":10-20 @"my file.py" '
+
+
 async def test_whatever_else_arrives_changes_nothing(tmp_path: Path) -> None:
     async with listening(tmp_path) as (_, app, _file, listener):
         path = tmp_path / "project/src/a.py"
@@ -87,14 +96,15 @@ async def test_whatever_else_arrives_changes_nothing(tmp_path: Path) -> None:
             ({"path": "../../etc/passwd"}, "not lines of a file in"),
             ({"lines": "1-2\n/exit"}, "not lines of a file in"),
             ({"lines": "0"}, "not lines of a file in"),
-            ({"lines": 1}, ""),
-            ({"token": None}, ""),
+            ({"lines": 1}, "not a selection; nothing was taken"),
+            ({"token": None}, "not a selection; nothing was taken"),
         ):
             answer = await sent(listener, json.dumps(good | change).encode() + b"\n")
             assert answer.startswith(said) and bool(answer) == bool(said), change
-        for message in (b"\n", b"[]\n", b"{\n", b"\xff\n", b"x" * 100_000 + b"\n"):
-            with suppress(ConnectionError):  # it hangs up on what is too long
-                assert await sent(listener, message) == ""
+        for message in (b"\n", b"[]\n", b"{\n", b"\xff\n", b"[" * 8_000 + b"\n"):
+            assert await sent(listener, message) == "not a selection; nothing was taken"
+        with suppress(ConnectionError):  # it hangs up on what is too long
+            assert await sent(listener, b"x" * 100_000 + b"\n") == ""
         assert app.chat.composer.text == ""
         assert await sent(listener, listener.message(path, "1")) == "ok"
 
@@ -182,5 +192,6 @@ def test_a_file_that_others_can_read_or_that_is_damaged_announces_no_screen(tmp_
         file.chmod(0o644)
         assert list(listeners_for(tmp_path, tmp_path / "a")) == []
         file.chmod(0o600)
-        file.write_text('{"workspace": 1}')
-        assert list(listeners_for(tmp_path, tmp_path / "a")) == []
+        for damaged in ('{"workspace": 1}', "[" * 100_000):
+            file.write_text(damaged)
+            assert list(listeners_for(tmp_path, tmp_path / "a")) == []

@@ -8,7 +8,7 @@ import sys
 from collections.abc import Iterator, Mapping
 from dataclasses import replace
 from pathlib import Path
-from typing import Any
+from typing import Any, Literal
 
 import pytest
 
@@ -16,6 +16,7 @@ from codeagent.app import LocalApp
 from codeagent.config.checking import checked
 from codeagent.config.settings import Settings
 from codeagent.core.attention import Attention, Follower
+from codeagent.extensions.board.sessions import SIGNS
 from codeagent.extensions.notify.follower import channel, follow, sequence
 from codeagent.extensions.notify.settings import NotifySettings
 from codeagent.extensions.replay.command import ReplayLauncher
@@ -127,6 +128,17 @@ def test_a_user_who_looks_elsewhere_is_notified_of_a_question_and_of_the_end() -
         "working · acme-api · codeagent",
         "done · acme-api · codeagent",
     ]
+
+
+def test_the_title_says_how_a_run_ended_in_the_words_of_the_board() -> None:
+    terminal = FakeTerminal()
+    told = following(terminal)
+    ends: tuple[Literal["done", "stopped", "failed"], ...] = ("done", "stopped", "failed")
+    for state in ends:
+        told(Attention(state, "acme-api"))
+    assert terminal.titles == [f"{state} · acme-api · codeagent" for state in ends]
+    assert {*ends, "waiting for you", "working"} <= SIGNS.keys()
+    assert terminal.sent[-1] == "\x1b]9;codeagent · acme-api: Failed\x07"
 
 
 def test_another_question_is_notified_and_an_answered_one_is_not() -> None:

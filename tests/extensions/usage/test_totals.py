@@ -1,5 +1,6 @@
 """What was spent: each request is counted once, and the parts add up to the whole."""
 
+import json
 import time
 from dataclasses import asdict, replace
 from pathlib import Path
@@ -137,8 +138,24 @@ def test_a_log_is_read_again_only_once_it_has_grown(
 def test_a_damaged_index_is_made_again(damage: str, tmp_path: Path) -> None:
     store = SessionStore(tmp_path / str(len(damage)), Redactor({}))
     session = kept(store, begun(), turn())
-    text = damage if damage[0] != "{" else f'{{"{session}": {damage}}}'
-    (store.root.parent / "usage-index.json").write_text(text)
+    rows = f'{{"{session}": {damage}}}'
+    (store.root.parent / "usage-index.json").write_text(rows if damage[0] == "{" else damage)
+    assert counted(store)["a"].requests == 1
+
+
+@for_each("version", [[], [[1, 0]], [[3, 0]]])
+def test_an_index_that_counts_other_events_is_made_again(
+    version: list[list[int]], tmp_path: Path
+) -> None:
+    store = SessionStore(tmp_path / str(version), Redactor({}))
+    kept(store, begun(), turn())
+    assert counted(store)["a"].requests == 1
+    path = store.root.parent / "usage-index.json"
+    rows = json.loads(path.read_text())
+    for row in rows.values():
+        row[0] = [*version, *row[0][1:]]
+        row[2] = []
+    path.write_text(json.dumps(rows))
     assert counted(store)["a"].requests == 1
 
 

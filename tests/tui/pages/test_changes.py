@@ -191,7 +191,7 @@ async def test_what_is_not_compared_is_listed_with_its_reasons() -> None:
         await page.press(pilot, "]", "]", "]", "X")
         assert "data.bin: larger than 20 MiB" in page.app.shown
         assert "vendor/x: a repository of its own" in page.app.shown
-        assert "there is no file here to restore" in page.app.rows[-1]
+        assert "no file here to restore" in page.app.rows[-1]
 
 
 async def test_nothing_in_names_or_contents_acts() -> None:

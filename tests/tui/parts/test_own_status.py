@@ -114,7 +114,7 @@ def test_a_program_in_the_workspace_is_not_run(
     assert "lies in the workspace" in first_line(("status.sh",), tmp_path, SOME)
     assert not (tmp_path / "ran").exists()
     assert first_line(("no-program",), tmp_path, SOME) == (
-        "status_command: there is no no-program on PATH"
+        "status_command: no-program is not on PATH"
     )
 
 

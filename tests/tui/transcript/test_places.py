@@ -2,6 +2,8 @@
 click or a key opens."""
 
 import re
+import threading
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -9,10 +11,12 @@ import pytest
 from rich.console import Console
 from rich.style import Style
 
+from codeagent.disk.opens import file_inside
 from codeagent.tui.pages.picker import Picker
 from codeagent.tui.parts import external_editor
 from codeagent.tui.rendering.lines import line
-from codeagent.tui.transcript.places import places_in, with_places
+from codeagent.tui.transcript import places
+from codeagent.tui.transcript.places import NamedFiles, named_places, places_in, with_places
 from codeagent.tui.transcript.view import TranscriptView
 from tests.table import for_each
 from tests.tui.guards import long_enough
@@ -51,14 +55,14 @@ TEXTS = (
 def test_only_lines_of_files_of_the_workspace_are_places(
     text: str, expected: list[str], workspace: Path
 ) -> None:
-    found = list(places_in(text, workspace))
+    found = list(places_in(text, partial(file_inside, workspace)))
     assert [str(place) for place in found] == expected
     assert [text[place.start : place.end] for place in found] == expected
-    assert list(places_in(text, None)) == []
+    assert sorted(map(str, named_places(text, workspace))) == sorted(expected)
 
 
 def test_an_absolute_path_inside_the_workspace_is_a_place(workspace: Path) -> None:
-    (place,) = places_in(f'File "{workspace}/src/a.py:3"', workspace)
+    (place,) = named_places(f'File "{workspace}/src/a.py:3"', workspace)
     assert str(place) == f"{workspace}/src/a.py:3"
 
 
@@ -66,13 +70,45 @@ def test_an_absolute_path_inside_the_workspace_is_a_place(workspace: Path) -> No
 def test_a_link_is_an_address_of_ascii_around_the_same_text(name: str, workspace: Path) -> None:
     (workspace / name).write_text("")
     shown = line([(f"at {name}:7 and src/a.py:1", None)])
-    linked = with_places(shown, workspace, Style(underline=True))
+    linked = with_places(shown, partial(file_inside, workspace), Style(underline=True))
     assert linked.text == shown.text
     drawn = linked.strip.render(Console(force_terminal=True, color_system="truecolor"))
     assert OSC8.sub("", drawn) == shown.text
     urls = {found[1] for found in OSC8.finditer(drawn) if found[1]}
     assert any(url.endswith(f"{workspace.name}/src/a.py#1") for url in urls)
     assert all(re.fullmatch(r"file://[\w.-]*/[\w./%~@+-]*#\d+", url, re.ASCII) for url in urls)
+
+
+async def test_drawing_does_not_wait_for_the_disk_and_a_path_is_looked_for_once(
+    workspace: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    looked = list[tuple[str, bool]]()
+
+    def look(root: Path, path: str) -> Path | None:
+        looked.append((path, threading.current_thread() is threading.main_thread()))
+        return file_inside(root, path)
+
+    monkeypatch.setattr(places, "file_inside", look)
+    files = NamedFiles(workspace)
+    text = "src/a.py:1 src/a.py:2 src/new.py:3"
+    assert list(places_in(text, files.find)) == [] and looked == []
+    assert await files.look()
+    for _ in range(2):
+        assert [str(each) for each in places_in(text, files.find)] == ["src/a.py:1", "src/a.py:2"]
+    assert not files.wanted
+    assert sorted(looked) == [("src/a.py", False), ("src/new.py", False)]
+    (workspace / "src/new.py").write_text("")
+    monkeypatch.setattr(places, "_STALE", 0.0)
+    assert len(list(places_in(text, files.find))) == 2
+    await files.look()
+    assert len(list(places_in(text, files.find))) == 3
+
+
+def links(app: ReplayApp) -> set[str]:
+    """The links on the screen."""
+    strips = app.screen._compositor.render_strips()
+    metas = (segment.style.meta for strip in strips for segment in strip if segment.style)
+    return {str(meta["link"]) for meta in metas if "link" in meta}
 
 
 @pytest.fixture
@@ -100,7 +136,7 @@ async def test_a_click_or_a_key_opens_a_place_in_the_editor(
         view = app.chat.view
         view.use_workspace(workspace)
         view.set_detail("full")
-        await pilot.pause()
+        await until(pilot, lambda: len(links(app)) == 3)
         strips = app.screen._compositor.render_strips()
         rows = ["".join(segment.text for segment in strip) for strip in strips]
         row = next(number for number, text in enumerate(rows) if "src/a.py:12" in text)
