@@ -199,21 +199,18 @@ class HunkSheet:
         nothing is answered."""
         if not self.diff.after.endswith("\n"):
             text = text.removesuffix("\n")  # many editors add one
-        before, lines = self.diff.before.split("\n"), text.split("\n")
+        before, rest = self.diff.before.split("\n"), f"\n{text}\n"
         starts = [hunk.start for hunk in self.hunks]
         ends = [hunk.start + len(hunk.old) for hunk in self.hunks]
         own: list[tuple[str, ...]] = []
-        at = 0
         for start, end in zip([0, *ends], [*starts, len(before)], strict=True):
-            kept = before[start:end]
-            last = len(lines) - len(kept)
-            first = max(at, last) if len(own) == len(self.hunks) else at
-            fits = (each for each in range(first, last + 1) if _is_at(lines, each, kept))
-            place = next(fits, None)
-            if place is None or (not own and place > 0):
+            kept = "\n" + "".join(f"{line}\n" for line in before[start:end])
+            is_last = len(own) == len(self.hunks)
+            new, found, rest = (rest.rpartition if is_last else rest.partition)(kept)
+            if not found or (new and not own) or (rest and is_last):
                 return False
-            own.append(tuple(lines[at:place]))
-            at = place + len(kept)
+            own.append(tuple(new.split("\n")[1:]))
+            rest = f"\n{rest}"
         for number, (hunk, new) in enumerate(zip(self.hunks, own[1:], strict=True)):
             self._drafts[number] = None
             self._rejected[number] = new == hunk.old
@@ -240,11 +237,6 @@ class HunkSheet:
     def _closes_file(self, at: int) -> bool:
         """Whether its last new line is the empty one after the file's last newline."""
         return self._is_last(at) and self.hunks[at].new[-1:] == ("",)
-
-
-def _is_at(lines: Sequence[str], at: int, sought: Sequence[str]) -> bool:
-    """Whether these lines are there; most places are ruled out by their first one."""
-    return not sought or (lines[at] == sought[0] and lines[at : at + len(sought)] == sought)
 
 
 class HunkPane(LinePane):
