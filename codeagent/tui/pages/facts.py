@@ -15,7 +15,7 @@ from codeagent.tui.bindings import bindings
 from codeagent.tui.clipboard import copy
 from codeagent.tui.facts import Bar, Caption, Fact, FactRow, Facts
 from codeagent.tui.pages.info import OutputScreen
-from codeagent.tui.pages.page import Guarded
+from codeagent.tui.pages.page import Guarded, ListKeys
 from codeagent.tui.parts.line_input import LineInput
 from codeagent.tui.parts.marked_list import MarkedList
 from codeagent.tui.parts.rows import HintRow, Part, TitleRow
@@ -120,7 +120,7 @@ def _drawn(bar: Bar, width: int, palette: Palette) -> Styled:
     ]
 
 
-class FactsPage(Guarded[str | None]):
+class FactsPage(ListKeys, Guarded[str | None]):
     """Covers the conversation; returns the slash command that was chosen, None after Esc."""
 
     DEFAULT_CSS = """
@@ -139,7 +139,7 @@ class FactsPage(Guarded[str | None]):
         super().__init__()
         self._note = facts.note
         self.title_row = TitleRow(facts.title, facts.note)
-        self.list = FactList(facts)
+        self.list: FactList = FactList(facts)
         self.line = LineInput(placeholder="type to filter", compact=True)
         self.more = Static(markup=False)
         self.hint_row = HintRow()
@@ -180,12 +180,6 @@ class FactsPage(Guarded[str | None]):
             self.dismiss(fact.command)
         else:
             self.hint_row.tell(copy(self.app, fact.copies or fact.cells[-1]))
-
-    def action_move(self, step: int) -> None:
-        self.list.move(step)
-
-    def action_page(self, direction: int) -> None:
-        self.list.page(direction)
 
     def action_filter(self) -> None:
         self.line.display = True

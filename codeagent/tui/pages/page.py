@@ -65,6 +65,23 @@ class Guarded(ModalScreen[ResultT]):
             self.guard.close()
 
 
+class ListKeys:
+    """What keys do on a screen with a list: they move its mark."""
+
+    list: MarkedList[Any]
+
+    def settle(self) -> None:
+        """Leave what the keys meant before."""
+
+    def action_move(self, step: int) -> None:
+        self.settle()
+        self.list.move(step)
+
+    def action_page(self, direction: int) -> None:
+        self.settle()
+        self.list.page(direction)
+
+
 class Panel(Guarded[ResultT]):
     """Covers the lower part of the conversation, which continues."""
 

@@ -6,7 +6,7 @@ from typing import Literal
 
 from rich.cells import cell_len, set_cell_size
 from textual.app import ComposeResult
-from textual.containers import Container, Vertical
+from textual.containers import Container
 from textual.events import Resize
 
 from codeagent.core.checkpoints import ChangedFile, Changes, Node, Rewind
@@ -15,7 +15,6 @@ from codeagent.tui.bindings import bindings
 from codeagent.tui.pages.page import Page, TextPane
 from codeagent.tui.pages.picker import Picker
 from codeagent.tui.parts.guard import TOO_SOON
-from codeagent.tui.parts.line_input import LineInput
 from codeagent.tui.parts.line_pane import LinePane, Piece, diff_piece, wrapped_piece
 from codeagent.tui.parts.marked_list import PickerRow
 from codeagent.tui.rendering.diff import DiffRow, counts, diff_rows
@@ -246,14 +245,10 @@ class RewindPicker(Picker):
         self._pane = LinePane()
         self._both = Container()
 
-    def compose(self) -> ComposeResult:
-        with Vertical():
-            yield self._title
-            yield LineInput(placeholder="type to narrow the list", compact=True)
-            with self._both:
-                yield self._list
-                yield self._pane
-            yield self._hints
+    def body(self) -> ComposeResult:
+        with self._both:
+            yield self.list
+            yield self._pane
 
     def on_mount(self) -> None:
         super().on_mount()
@@ -265,8 +260,8 @@ class RewindPicker(Picker):
         room = max(2, event.size.height * 3 // 4 - _AROUND)
         below = 0 if wide else min(_BELOW, room // 2)
         height = min(max(1, self._total), max(1, room - below))
-        self._list.styles.height = max(height, min(room, 2 * _BELOW)) if wide else height
-        self._pane.styles.height = self._list.styles.height if wide else below + 1
+        self.list.styles.height = max(height, min(room, 2 * _BELOW)) if wide else height
+        self._pane.styles.height = self.list.styles.height if wide else below + 1
 
     def _look(self, key: str) -> None:
         self.run_worker(self._show(key), group="look", exclusive=True)

@@ -206,10 +206,10 @@ class HunkSheet:
         for start, end in zip([0, *ends], [*starts, len(before)], strict=True):
             kept = "\n" + "".join(f"{line}\n" for line in before[start:end])
             is_last = len(own) == len(self.hunks)
-            new, found, rest = (rest.rpartition if is_last else rest.partition)(kept)
-            if not found or (new and not own) or (rest and is_last):
+            between, found, rest = (rest.rpartition if is_last else rest.partition)(kept)
+            if not found or (between and not own) or (rest and is_last):
                 return False
-            own.append(tuple(new.split("\n")[1:]))
+            own.append(tuple(between.split("\n")[1:]))
             rest = f"\n{rest}"
         for number, (hunk, new) in enumerate(zip(self.hunks, own[1:], strict=True)):
             self._drafts[number] = None
