@@ -71,10 +71,10 @@ async def plan(chat: ChatScreen, argument: str) -> None:
     match argument:
         case "start":
             _ready_plan(chat)
-            await chat.card.at_boundary(StartPlan(chat.card.plan, "ask"))
+            await chat.card.at_boundary(StartPlan(chat.card.text, "ask"))
         case "start accept-edits":
             _ready_plan(chat)
-            await chat.card.at_boundary(StartPlan(chat.card.plan, "accept-edits"))
+            await chat.card.at_boundary(StartPlan(chat.card.text, "accept-edits"))
         case "edit":
             await chat.card.write_outside(text_write(_ready_plan(chat)))
         case _:
@@ -90,9 +90,9 @@ async def compact(chat: ChatScreen, argument: str) -> None:
     now, card = chat.state.boundary.now, chat.card
     match argument if isinstance(now, SummaryReady) else None:
         case "":
-            await chat.app.push_screen_wait(TextScreen("Summary", card.summary))
+            await chat.app.push_screen_wait(TextScreen("Summary", card.text))
         case "use" if isinstance(now, SummaryReady):
-            await card.at_boundary(UseSummary(card.summary, now.text))
+            await card.at_boundary(UseSummary(card.text, now.text))
         case "edit" if isinstance(now, SummaryReady):
             await card.write_outside(text_write(now))
         case "keep":
