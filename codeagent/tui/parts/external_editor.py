@@ -165,6 +165,10 @@ async def _in_terminal(app: App[Any], argv: list[str]) -> None:
         raise EditorFailed(
             "This terminal cannot be lent to an editor. Your text is unchanged."
         ) from error
+    _check(argv, failure)
+
+
+def _check(argv: list[str], failure: str | asyncio.CancelledError | None) -> None:
     if isinstance(failure, asyncio.CancelledError):
         raise failure
     if failure is not None:
