@@ -18,7 +18,7 @@ from codeagent.core.sanitize import one_line, visible
 from codeagent.tui.bindings import bindings
 from codeagent.tui.launcher import Consent, LaunchOptions, Missing
 from codeagent.tui.pages.page import Guarded, ListKeys
-from codeagent.tui.pages.picker import Picker, model_rows, session_rows
+from codeagent.tui.pages.picker import Picker, session_rows
 from codeagent.tui.parts.line_input import LineInput
 from codeagent.tui.parts.marked_list import PickerList, PickerRow
 from codeagent.tui.parts.rows import HintRow, TitleRow
@@ -314,7 +314,9 @@ async def _with_model(
     app: App[Any], client: SessionClient, options: LaunchOptions
 ) -> LaunchOptions:
     ready = [row for row in await client.models() if row.ready]
-    chosen = await app.push_screen_wait(Picker("Choose the model", model_rows(ready)))
+    chosen = await app.push_screen_wait(
+        Picker("Choose the model", [PickerRow(row.name, row.name, row.about) for row in ready])
+    )
     row = next((row for row in ready if row.name == chosen), None)
     return options if row is None else replace(options, model=row.name, api_base=row.api_base)
 

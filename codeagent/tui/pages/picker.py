@@ -135,8 +135,8 @@ class Picker(ListKeys, Panel[str | None]):
     def _marked(self, message: PickerList.Marked) -> None:
         message.stop()
         self._tell_whole()
-        if self._preview is not None and self.list.marked is not None:
-            self._preview(self.list.marked.key)
+        if self._preview is not None and (key := self.chosen) is not None:
+            self._preview(key)
 
     @on(PickerList.Clicked)
     def _clicked(self, message: PickerList.Clicked) -> None:
@@ -187,10 +187,6 @@ def session_rows(sessions: Sequence[SessionSummary], now: float) -> list[PickerR
         )
         for row in sessions
     ]
-
-
-def model_rows(models: Iterable[ModelRow]) -> list[PickerRow]:
-    return [PickerRow(row.name, row.name, row.about, warn=not row.ready) for row in models]
 
 
 def palette_rows(

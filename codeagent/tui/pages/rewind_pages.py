@@ -2,6 +2,7 @@
 
 import asyncio
 from collections.abc import Awaitable, Callable, Iterator, Sequence
+from dataclasses import replace
 from typing import Literal
 
 from rich.cells import cell_len, set_cell_size
@@ -61,10 +62,7 @@ async def file_rows(
 ) -> tuple[FileRow, ...]:
     """Return a row for each file, in their order. Raises CheckpointError."""
     rows = [await _row(rewind, point, file) for file in files[:_COMPARED]]
-    return (
-        *rows,
-        *(FileRow(file.path, _plain_words(file), file.edited) for file in files[_COMPARED:]),
-    )
+    return (*rows, *map(_uncompared, files[_COMPARED:]))
 
 
 def changes_pieces(rows: Sequence[FileRow], changes: Changes, *, diffs: bool) -> tuple[Piece, ...]:
@@ -92,18 +90,20 @@ def changes_pieces(rows: Sequence[FileRow], changes: Changes, *, diffs: bool) ->
 
 
 async def _row(rewind: Rewind, point: str, file: ChangedFile) -> FileRow:
+    row = _uncompared(file)
     if file.change != "modified" and not file.edited:
-        return FileRow(file.path, _plain_words(file), file.edited)
+        return row
     now, then = await rewind.node(None, file.path), await rewind.node(point, file.path)
     before, after = _text(now), _text(then)
     if before is None or after is None:
-        return FileRow(file.path, _plain_words(file), file.edited)
+        return row
     rows = await asyncio.to_thread(diff_rows, before, after)
-    added, removed = counts(rows)
-    words = f"+{added} −{removed}" if file.change == "modified" else _plain_words(file)
+    if file.change == "modified":
+        added, removed = counts(rows)
+        row = replace(row, words=f"+{added} −{removed}")
     if not file.edited:
-        return FileRow(file.path, words, False)
-    return FileRow(file.path, words, True, await _mine(rewind, file.path, before), rows)
+        return row
+    return replace(row, mine=await _mine(rewind, file.path, before), diff=rows)
 
 
 async def _mine(rewind: Rewind, path: str, now: str) -> tuple[DiffRow, ...]:
@@ -114,8 +114,10 @@ async def _mine(rewind: Rewind, path: str, now: str) -> tuple[DiffRow, ...]:
     )
 
 
-def _plain_words(file: ChangedFile) -> str:
-    return {"added": "is removed", "deleted": "comes back", "modified": "changes back"}[file.change]
+def _uncompared(file: ChangedFile) -> FileRow:
+    """Return a row that does not say how many lines change."""
+    words = {"added": "is removed", "deleted": "comes back", "modified": "changes back"}
+    return FileRow(file.path, words[file.change], file.edited)
 
 
 def _text(node: Node | None) -> str | None:

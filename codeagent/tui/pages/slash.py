@@ -254,10 +254,8 @@ stats, agents = partial(info_page, "stats"), partial(info_page, "agents")
 skills, extensions = partial(info_page, "skills"), partial(info_page, "extensions")
 
 
-async def _pick(
-    chat: ChatScreen, title: str, rows: Sequence[PickerRow], *, marked: str = ""
-) -> str | None:
-    return await chat.app.push_screen_wait(Picker(title, rows, marked=marked))
+async def _pick(chat: ChatScreen, title: str, rows: Sequence[PickerRow]) -> str | None:
+    return await chat.app.push_screen_wait(Picker(title, rows))
 
 
 async def _show(chat: ChatScreen, page: Any) -> None:

@@ -137,7 +137,8 @@ class HunkSheet:
     @property
     def answers(self) -> tuple[HunkAnswer, ...]:
         """Return one answer for each hunk."""
-        return tuple(self._answer(at) for at in range(len(self.hunks)))
+        both = zip(self._rejected, self._own, strict=True)
+        return tuple(not no if no or own is None else own for no, own in both)
 
     @property
     def result(self) -> str:
@@ -191,8 +192,7 @@ class HunkSheet:
             lines = (*lines[:-1], lines[-1].removesuffix(self._carriage))
         own = (*lines, "") if closes else lines
         self._drafts[at] = text if own != hunk.new else None
-        self._rejected[at] = own == hunk.old
-        self._own[at] = None if own in (hunk.new, hunk.old) else own
+        self._use(at, own)
 
     def take(self, text: str) -> bool:
         """Answer so that `text` results; False if it changes lines outside the hunks, and then
@@ -211,10 +211,9 @@ class HunkSheet:
                 return False
             own.append(tuple(between.split("\n")[1:]))
             rest = f"\n{rest}"
-        for number, (hunk, new) in enumerate(zip(self.hunks, own[1:], strict=True)):
-            self._drafts[number] = None
-            self._rejected[number] = new == hunk.old
-            self._own[number] = None if new in (hunk.new, hunk.old) else new
+        self._drafts = [None] * len(self.hunks)
+        for at, new in enumerate(own[1:]):
+            self._use(at, new)
         return True
 
     def counts(self) -> dict[Word, int]:
@@ -223,11 +222,11 @@ class HunkSheet:
             found[self.word(at)] += 1
         return found
 
-    def _answer(self, at: int) -> HunkAnswer:
-        own = self._own[at]
-        if self._rejected[at]:
-            return False
-        return True if own is None else own
+    def _use(self, at: int, lines: tuple[str, ...]) -> None:
+        """Answer so that these lines are the hunk's new ones."""
+        hunk = self.hunks[at]
+        self._rejected[at] = lines == hunk.old
+        self._own[at] = None if lines in (hunk.new, hunk.old) else lines
 
     def _is_last(self, at: int) -> bool:
         """Whether its last line is not followed by a newline."""
