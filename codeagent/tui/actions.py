@@ -1,5 +1,6 @@
 """What a user can do with a key, a slash command, or both: the type of a row of the tables."""
 
+from collections.abc import Iterable
 from dataclasses import replace
 from typing import Any
 
@@ -70,6 +71,6 @@ class Action:
         return self.handler
 
 
-def with_same(*rows: Action, **fields: Any) -> tuple[Action, ...]:
+def with_same(rows: Iterable[Action], **fields: Any) -> tuple[Action, ...]:
     """Return the rows with these fields, in which all of them are the same."""
     return tuple(replace(row, **fields) for row in rows)
