@@ -327,6 +327,17 @@ def marked_piece(text: str, style: StyleName, *, lead: str = "") -> Piece:
     return make
 
 
+def markdown_piece(text: str) -> Piece:
+    """Return a piece for a text in Markdown; control characters in it are only drawn."""
+
+    def make(width: int, palette: Palette) -> Iterator[Line]:
+        from codeagent.tui.rendering.markdown import render_markdown  # loads a parser
+
+        yield from render_markdown(text, width, palette)
+
+    return make
+
+
 def wrapped_piece(text: str, style: StyleName = "text") -> Piece:
     """Return a piece for a text of codeagent's own, wrapped between words, in the palette's style
     of that name."""
