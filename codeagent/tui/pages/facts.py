@@ -165,6 +165,7 @@ class FactsPage(ListKeys, Guarded[str | None]):
         does = f"{self.key('facts.choose')} {fact.does}" if isinstance(fact, Fact) else ""
         self.hint_row.show((Part(does, len(_HINTS), "text"),), _HINTS)
 
+    @on(LineInput.Submitted)
     async def action_choose(self) -> None:
         """Do what the footer says of the marked row."""
         fact = self.list.marked
@@ -200,13 +201,7 @@ class FactsPage(ListKeys, Guarded[str | None]):
 
     @on(LineInput.Changed)
     def _filtered(self, message: LineInput.Changed) -> None:
-        message.stop()
         self.list.narrow(message.value)
         shown = f"{self.list.count} of {len(self.list.facts)}"
         self.title_row.tell(shown if message.value else self._note)
         self.show_marked()
-
-    @on(LineInput.Submitted)
-    async def _submitted(self, message: LineInput.Submitted) -> None:
-        message.stop()
-        await self.action_choose()

@@ -153,11 +153,9 @@ class HunkReview(DiffPage[tuple[HunkAnswer, ...] | None]):
         self._text = HunkText()
         self._edited_at = 0
 
-    def compose(self) -> ComposeResult:
-        yield self.title_row
+    def body(self) -> ComposeResult:
         yield self.pane
         yield self._text
-        yield self.hint_row
 
     def on_mount(self) -> None:
         diff = self.sheet.diff
@@ -275,7 +273,6 @@ class HunkReview(DiffPage[tuple[HunkAnswer, ...] | None]):
 
     @on(HunkText.Ended)
     def _text_ended(self, event: HunkText.Ended) -> None:
-        event.stop()
         at, text = self._edited_at, event.text
         match event.how:
             case "take":

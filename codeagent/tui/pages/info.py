@@ -97,12 +97,9 @@ class OutputScreen(Page[None]):
         self._line = LineInput(compact=True)
         self._bar = Horizontal(Static("find: ", markup=False), self._line)
 
-    def compose(self) -> ComposeResult:
-        self.show_hints()
-        yield self.title_row
+    def body(self) -> ComposeResult:
         yield self.pane
         yield self._bar
-        yield self.hint_row
 
     def action_find(self) -> None:
         self._bar.display = True
@@ -131,12 +128,10 @@ class OutputScreen(Page[None]):
 
     @on(LineInput.Changed)
     def _searched(self, message: LineInput.Changed) -> None:
-        message.stop()
         self._tell(self.pane.find(message.value))
 
     @on(LineInput.Submitted)
-    def _settled(self, message: LineInput.Submitted) -> None:
-        message.stop()
+    def _settled(self) -> None:
         self._bar.display = False
         self.set_focus(None)
 

@@ -191,8 +191,7 @@ class FirstRun(ListKeys, Guarded[LaunchOptions | None]):
             self._key.insert_text_at_cursor(event.text.strip().splitlines()[0])
 
     @on(PickerList.Clicked)
-    def _clicked(self, message: PickerList.Clicked) -> None:
-        message.stop()
+    def _clicked(self) -> None:
         self._open(None)
         self.action_choose()
 

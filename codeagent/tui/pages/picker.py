@@ -117,7 +117,6 @@ class Picker(ListKeys, Panel[str | None]):
 
     @on(LineInput.Changed)
     def _narrow(self, message: LineInput.Changed) -> None:
-        message.stop()
         self.list.narrow(message.value)
         self._count()
 
@@ -132,15 +131,13 @@ class Picker(ListKeys, Panel[str | None]):
         return ""
 
     @on(PickerList.Marked)
-    def _marked(self, message: PickerList.Marked) -> None:
-        message.stop()
+    def _marked(self) -> None:
         self._tell_whole()
         if self._preview is not None and (key := self.chosen) is not None:
             self._preview(key)
 
     @on(PickerList.Clicked)
-    def _clicked(self, message: PickerList.Clicked) -> None:
-        message.stop()
+    def _clicked(self) -> None:
         self.action_choose()
 
 
