@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, TypeVar, get_args
 from codeagent.core.dataclass import dataclass
 from codeagent.core.extension import CommandGroup, Extension, SlashCommand
 from codeagent.core.sanitize import one_line
-from codeagent.tui.actions import Action
+from codeagent.tui.actions import Action, with_same
 from codeagent.tui.fuzzy import alike
 from codeagent.tui.keys import KEYS, SCOPES, Scope
 
@@ -28,94 +28,83 @@ _WITHOUT_KEYS: dict[CommandGroup, tuple[Action, ...]] = {
             arguments="[session]",
             while_running=False,
         ),
-        Action(
-            "command.fork",
-            "continue in a copy; without that prompt (from 1) and all after it, if given",
-            does="sessions:fork",
-            arguments="[prompt]",
-            while_running=False,
-            needs_conversation=True,
-        ),
-        Action(
-            "command.rename",
-            "give the session a title, or take it away",
-            does="sessions:rename",
-            arguments="[title]",
-            needs_conversation=True,
-        ),
-        Action(
-            "command.export",
-            "write the session down: as .md, .html with a search, or .jsonl",
-            does="sessions:export",
-            arguments="[file]",
-            needs_conversation=True,
-        ),
-        Action(
-            "command.diff",
-            "what changed in this session; revert parts of it",
-            needs_conversation=True,
-        ),
-        Action(
-            "command.undo",
-            "undo what the last batch changed",
-            does="rewind:undo",
-            arguments="[batches]",
-            while_running=False,
-            needs_conversation=True,
-        ),
-        Action(
-            "command.redo",
-            "restore what was undone",
-            does="rewind:redo",
-            while_running=False,
-            needs_conversation=True,
-        ),
-        Action(
-            "command.rewind",
-            "go back to an earlier moment: files, conversation, or both",
-            does="rewind:rewind",
-            while_running=False,
-            needs_conversation=True,
-        ),
-        Action(
-            "command.step",
-            "pause before every batch; skip or edit calls of a waiting batch",
-            does="running:step",
-            arguments="[on|off|go|skip N|edit N]",
-            needs_conversation=True,
-        ),
-        Action(
-            "command.pause",
-            "pause at the next boundary, between two batches of calls",
-            does="running:pause",
-            needs_conversation=True,
-        ),
-        Action(
-            "command.plan",
-            "plan before anything is changed; then start it",
-            does="running:plan",
-            arguments="[goal|start|edit]",
-            needs_conversation=True,
-        ),
-        Action(
-            "command.compact",
-            "replace the older part of the conversation with a summary; a hint says what it must cover",
-            does="running:compact",
-            arguments="[hint|use|edit|keep]",
-            needs_conversation=True,
-        ),
-        Action(
-            "command.pin",
-            "keep a line word for word, however often the conversation is compacted",
-            does="running:pin",
-            arguments="[text]",
-            needs_conversation=True,
-        ),
-        Action(
-            "command.unpin",
-            "no longer keep a pinned line",
-            does="running:unpin",
-            arguments="number",
+        *with_same(
+            (
+                Action(
+                    "command.fork",
+                    "continue in a copy; without that prompt (from 1) and all after it, if given",
+                    does="sessions:fork",
+                    arguments="[prompt]",
+                    while_running=False,
+                ),
+                Action(
+                    "command.rename",
+                    "give the session a title, or take it away",
+                    does="sessions:rename",
+                    arguments="[title]",
+                ),
+                Action(
+                    "command.export",
+                    "write the session down: as .md, .html with a search, or .jsonl",
+                    does="sessions:export",
+                    arguments="[file]",
+                ),
+                Action("command.diff", "what changed in this session; revert parts of it"),
+                Action(
+                    "command.undo",
+                    "undo what the last batch changed",
+                    does="rewind:undo",
+                    arguments="[batches]",
+                    while_running=False,
+                ),
+                Action(
+                    "command.redo",
+                    "restore what was undone",
+                    does="rewind:redo",
+                    while_running=False,
+                ),
+                Action(
+                    "command.rewind",
+                    "go back to an earlier moment: files, conversation, or both",
+                    does="rewind:rewind",
+                    while_running=False,
+                ),
+                Action(
+                    "command.step",
+                    "pause before every batch; skip or edit calls of a waiting batch",
+                    does="running:step",
+                    arguments="[on|off|go|skip N|edit N]",
+                ),
+                Action(
+                    "command.pause",
+                    "pause at the next boundary, between two batches of calls",
+                    does="running:pause",
+                ),
+                Action(
+                    "command.plan",
+                    "plan before anything is changed; then start it",
+                    does="running:plan",
+                    arguments="[goal|start|edit]",
+                ),
+                Action(
+                    "command.compact",
+                    "replace the older part of the conversation with a summary; a hint says what it must cover",
+                    does="running:compact",
+                    arguments="[hint|use|edit|keep]",
+                ),
+                Action(
+                    "command.pin",
+                    "keep a line word for word, however often the conversation is compacted",
+                    does="running:pin",
+                    arguments="[text]",
+                ),
+                Action(
+                    "command.unpin",
+                    "no longer keep a pinned line",
+                    does="running:unpin",
+                    arguments="number",
+                ),
+            ),
             needs_conversation=True,
         ),
         Action("command.todo", "the model's to-do list", does="running:todo"),

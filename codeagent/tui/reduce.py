@@ -13,13 +13,6 @@ from codeagent.core.approval_events import (
     HostDecided,
 )
 from codeagent.core.compaction import ContextCompacted
-from codeagent.core.events import (
-    ToolFinished,
-    ToolProgress,
-    ToolResultAdded,
-    ToolStarted,
-    ToolUpdated,
-)
 from codeagent.core.extension import Reference, resolved
 from codeagent.core.jobs import TriggerAdded, TriggerEvent, TriggerFired, TriggerStopped
 from codeagent.core.json_types import MAIN
@@ -27,7 +20,7 @@ from codeagent.core.memory import TodoChanged
 from codeagent.core.messages import AssistantMessage, UserMessage, text_of
 from codeagent.core.pulse_events import follow
 from codeagent.tui import outcomes
-from codeagent.tui.reduce_calls import CallReducer
+from codeagent.tui.reduce_calls import CallReducer, RunningCall
 from codeagent.tui.reduce_run import RunReducer
 from codeagent.tui.state import UiState
 
@@ -91,13 +84,12 @@ class Reducer:
                 cards.apply(event, self._state)
             return
         follow(self._state.pulse, event)
+        if isinstance(event, RunningCall):
+            self._calls.show(event)
+            return
         match event:
             case events.TextDelta() | events.ReasoningDelta() | events.ToolCallDelta():
                 self._stream(event)
-            case (
-                ToolStarted() | ToolUpdated() | ToolProgress() | ToolFinished() | ToolResultAdded()
-            ):
-                self._calls.show(event)
             case events.ToolCallAdded():
                 self._calls.add(event)
             case events.BatchPlanned():
@@ -147,17 +139,10 @@ class Reducer:
 
     def _apply_notice(self, event: NoticeLike) -> None:
         state, status = self._state, self._state.status
+        if isinstance(event, BoundaryNotice):
+            self._show_run(event)
+            return
         match event:
-            case (
-                notices.ModeChanged()
-                | notices.RunPausing()
-                | notices.RunPaused()
-                | notices.RunResumed()
-                | notices.RunStopped()
-                | notices.RunNotBegun()
-                | notices.RecipeStepBegun()
-            ):
-                self._show_run(event)
             case notices.NetworkChanged():
                 status.set(network=event.network, notice=event.text)
             case notices.ModelChanged() | notices.ModelRetried() | notices.ModelFellBack():

@@ -1,6 +1,6 @@
 """What a key does where the user reads, chooses or reviews: the conversation, lists and pages."""
 
-from codeagent.tui.actions import Action
+from codeagent.tui.actions import Action, with_same
 
 READING = (
     Action("find.previous", "match above", "up,enter", priority=True),
@@ -15,17 +15,21 @@ READING = (
     Action("transcript.editor", "open a FILE:LINE in it in your editor", "e"),
     Action("transcript.copy", "copy the block", "y,c"),
     Action("transcript.leave", "back to writing", "escape"),
-    Action("picker.choose", "take the marked row", "enter", priority=True),
-    Action("picker.close", "close, nothing changed", "escape,ctrl+c", priority=True),
-    Action("picker.up", "row above", "up,ctrl+p", "move(-1)", priority=True),
-    Action("picker.down", "row below", "down,ctrl+n", "move(1)", priority=True),
-    Action("picker.page_up", "a page up", "pageup", "page(-1)", priority=True),
-    Action("picker.page_down", "a page down", "pagedown", "page(1)", priority=True),
-    Action(
-        "picker.favourite",
-        "/model: add it to the favourites, or remove it",
-        "ctrl+f",
-        on="ModelPicker",
+    *with_same(
+        (
+            Action("picker.choose", "take the marked row", "enter"),
+            Action("picker.close", "close, nothing changed", "escape,ctrl+c"),
+            Action("picker.up", "row above", "up,ctrl+p", "move(-1)"),
+            Action("picker.down", "row below", "down,ctrl+n", "move(1)"),
+            Action("picker.page_up", "a page up", "pageup", "page(-1)"),
+            Action("picker.page_down", "a page down", "pagedown", "page(1)"),
+            Action(
+                "picker.favourite",
+                "/model: add it to the favourites, or remove it",
+                "ctrl+f",
+                on="ModelPicker",
+            ),
+        ),
         priority=True,
     ),
     Action("page.close", "close", "escape,q"),
@@ -65,33 +69,29 @@ READING = (
     Action("hunks.close", "back, without an answer", "escape,q"),
     Action("hunks.next", "next hunk", "j", "hunk(1)"),
     Action("hunks.previous", "hunk before", "k", "hunk(-1)"),
-    Action(
-        "hunks.toggle",
-        "take the hunk or leave it out",
-        "space",
-        "answer('toggle')",
+    *with_same(
+        (
+            Action("hunks.toggle", "take the hunk or leave it out", "space", "answer('toggle')"),
+            Action("hunks.accept", "take it as it was proposed", "a", "answer('accept')"),
+            Action("hunks.reject", "leave it out", "r", "answer('reject')"),
+            Action("hunks.accept_all", "take all hunks", "A"),
+            Action("hunks.reject_all", "leave all hunks out", "R"),
+            Action("hunks.edit", "write its new lines yourself", "e"),
+            Action("hunks.editor", "the same in $EDITOR", "ctrl+g"),
+            Action("hunks.difference", "edit the file in your editor's diff view", "d"),
+        ),
         on="HunkReview",
     ),
-    Action("hunks.accept", "take it as it was proposed", "a", "answer('accept')", on="HunkReview"),
-    Action("hunks.reject", "leave it out", "r", "answer('reject')", on="HunkReview"),
-    Action("hunks.accept_all", "take all hunks", "A", on="HunkReview"),
-    Action("hunks.reject_all", "leave all hunks out", "R", on="HunkReview"),
-    Action("hunks.edit", "write its new lines yourself", "e", on="HunkReview"),
-    Action("hunks.editor", "the same in $EDITOR", "ctrl+g", on="HunkReview"),
-    Action("hunks.difference", "edit the file in your editor's diff view", "d", on="HunkReview"),
-    Action(
-        "hunks.next_file", "/diff: next file", "right_square_bracket", "file(1)", on="ChangesScreen"
-    ),
-    Action(
-        "hunks.previous_file",
-        "/diff: file before",
-        "left_square_bracket",
-        "file(-1)",
+    *with_same(
+        (
+            Action("hunks.next_file", "/diff: next file", "right_square_bracket", "file(1)"),
+            Action("hunks.previous_file", "/diff: file before", "left_square_bracket", "file(-1)"),
+            Action("hunks.restore", "/diff: take the hunk back", "x"),
+            Action("hunks.restore_file", "/diff: take the whole file back", "X"),
+            Action("hunks.confirm", "/diff: yes, take it back", "y"),
+        ),
         on="ChangesScreen",
     ),
-    Action("hunks.restore", "/diff: take the hunk back", "x", on="ChangesScreen"),
-    Action("hunks.restore_file", "/diff: take the whole file back", "X", on="ChangesScreen"),
-    Action("hunks.confirm", "/diff: yes, take it back", "y", on="ChangesScreen"),
     Action("hunks.split", "the change in one column or in two", "t"),
     Action("hunks.full", "all unchanged lines, or only those near a change", "f", "everything"),
     Action("hunks.copy", "copy the selection, else the hunk", "c,ctrl+c"),

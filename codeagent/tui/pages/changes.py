@@ -172,12 +172,10 @@ class ChangesScreen(DiffPage[None]):
         self._files = PickerList(())
         self._place = Vertical()
 
-    def compose(self) -> ComposeResult:
-        yield self.title_row
+    def body(self) -> ComposeResult:
         with self._place:
             yield self._files
         yield self.pane
-        yield self.hint_row
 
     def on_mount(self) -> None:
         self._place.display = False
@@ -258,14 +256,9 @@ class ChangesScreen(DiffPage[None]):
         self._put(asked)
 
     @on(PickerList.Marked)
-    def _file_marked(self, message: PickerList.Marked) -> None:
-        message.stop()
+    def _file_marked(self) -> None:
         self._asked = None
         self._load_file(self._marked)
-
-    @on(PickerList.Clicked)
-    def _file_clicked(self, message: PickerList.Clicked) -> None:
-        message.stop()
 
     def _ask(self, asked: _Asked, what: str) -> None:
         if self._client.running:

@@ -101,22 +101,12 @@ class ChatFrame(Screen[None]):
 
     def _inline(self) -> dict[str, Any]:
         """Return what makes a view that prints finished turns above the screen."""
-        from functools import partial  # all of this is for this kind of screen only
+        from functools import partial  # both are for this kind of screen only
 
-        from codeagent.tui.inline import InlineDriver
         from codeagent.tui.transcript.inline_view import InlineView
 
-        def print_above(lines: Sequence[str]) -> bool:
-            driver = self.app._driver
-            return isinstance(driver, InlineDriver) and driver.print_above(lines)
-
-        return {
-            "make_view": partial(
-                InlineView,
-                at_rest=lambda: self.state.status.now.run.phase == "idle",
-                print_above=print_above,
-            )
-        }
+        status = self.state.status
+        return {"make_view": partial(InlineView, at_rest=lambda: status.now.run.phase == "idle")}
 
     def _place(self) -> None:
         """Mount the parts, unless the screen is not mounted yet, or was left."""

@@ -32,19 +32,15 @@ async def config(chat: ChatScreen, argument: str) -> None:
             )
         value: str | None = text or await chat.app.push_screen_wait(_picker(setting))
         if value is not None:
-            note = f"{name}: {await _kept(chat, setting, value)}, for the next start"
+            launcher = (await chat.outbox.ready()).launcher
+            kept = await asyncio.to_thread(launcher.keep, {name: setting.read(value)})
+            note = f"{name}: {kept}, for the next start"
             found = await _settings(chat)
         if text:
             chat.tell(note)
             return
     facts = settings_facts(found.values(), str(user_config_file()))
     await show_facts(chat, replace(facts, note=note or facts.note, marked=name))
-
-
-async def _kept(chat: ChatScreen, setting: Setting, value: str) -> str:
-    """Write a value into the user's file, and return what was done. Raises ConfigError."""
-    launcher = (await chat.outbox.ready()).launcher
-    return await asyncio.to_thread(launcher.keep, {setting.name: setting.read(value)})
 
 
 def _picker(setting: Setting) -> ValuePicker:

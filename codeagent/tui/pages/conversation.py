@@ -57,7 +57,7 @@ class ConversationParts:
         self._state = state
         self.outbox = Outbox(state, draft)
         self.view = make_view(state.document, clock=clock, typed_at=typed_at)
-        self.find_bar = FindBar()
+        self.find_bar = FindBar(self.view)
         self.card = ChatCard(state, self.outbox, now=clock)
         self.queue = QueueView(state.queue)
         self._attention = AttentionWatch(state)
@@ -96,7 +96,7 @@ class ConversationParts:
         """Open the search as soon as it is mounted; keys pressed until then are typed into it."""
         if self._placed is not None:
             await self._placed
-        self.find_bar.open(self.view, text)
+        self.find_bar.open(text)
 
     async def warm_up(self) -> None:
         """Load the code that renders an answer, once, while the model thinks; in a thread, so that

@@ -91,8 +91,7 @@ class DiffPage(Page[ResultT], inherit_bindings=False):
         self.draw()
 
     @on(LinePane.Moved)
-    def _moved(self, event: LinePane.Moved) -> None:
-        event.stop()
+    def _moved(self) -> None:
         self.call_after_refresh(self._look)
 
     def _look(self) -> None:

@@ -15,7 +15,7 @@ from codeagent.tui.bindings import bindings
 from codeagent.tui.clipboard import copy
 from codeagent.tui.facts import Bar, Caption, Fact, FactRow, Facts
 from codeagent.tui.pages.info import OutputScreen
-from codeagent.tui.pages.page import Guarded
+from codeagent.tui.pages.page import Guarded, ListKeys
 from codeagent.tui.parts.line_input import LineInput
 from codeagent.tui.parts.marked_list import MarkedList
 from codeagent.tui.parts.rows import HintRow, Part, TitleRow
@@ -120,7 +120,7 @@ def _drawn(bar: Bar, width: int, palette: Palette) -> Styled:
     ]
 
 
-class FactsPage(Guarded[str | None]):
+class FactsPage(ListKeys, Guarded[str | None]):
     """Covers the conversation; returns the slash command that was chosen, None after Esc."""
 
     DEFAULT_CSS = """
@@ -139,7 +139,7 @@ class FactsPage(Guarded[str | None]):
         super().__init__()
         self._note = facts.note
         self.title_row = TitleRow(facts.title, facts.note)
-        self.list = FactList(facts)
+        self.list: FactList = FactList(facts)
         self.line = LineInput(placeholder="type to filter", compact=True)
         self.more = Static(markup=False)
         self.hint_row = HintRow()
@@ -165,6 +165,7 @@ class FactsPage(Guarded[str | None]):
         does = f"{self.key('facts.choose')} {fact.does}" if isinstance(fact, Fact) else ""
         self.hint_row.show((Part(does, len(_HINTS), "text"),), _HINTS)
 
+    @on(LineInput.Submitted)
     async def action_choose(self) -> None:
         """Do what the footer says of the marked row."""
         fact = self.list.marked
@@ -180,12 +181,6 @@ class FactsPage(Guarded[str | None]):
             self.dismiss(fact.command)
         else:
             self.hint_row.tell(copy(self.app, fact.copies or fact.cells[-1]))
-
-    def action_move(self, step: int) -> None:
-        self.list.move(step)
-
-    def action_page(self, direction: int) -> None:
-        self.list.page(direction)
 
     def action_filter(self) -> None:
         self.line.display = True
@@ -206,13 +201,7 @@ class FactsPage(Guarded[str | None]):
 
     @on(LineInput.Changed)
     def _filtered(self, message: LineInput.Changed) -> None:
-        message.stop()
         self.list.narrow(message.value)
         shown = f"{self.list.count} of {len(self.list.facts)}"
         self.title_row.tell(shown if message.value else self._note)
         self.show_marked()
-
-    @on(LineInput.Submitted)
-    async def _submitted(self, message: LineInput.Submitted) -> None:
-        message.stop()
-        await self.action_choose()

@@ -1,7 +1,7 @@
 """Reviews a proposed change hunk by hunk: each is taken, left out or rewritten before anything is
 applied."""
 
-from collections.abc import Callable, Sequence
+from collections.abc import Awaitable, Callable, Sequence
 from pathlib import PurePath
 from typing import Literal
 
@@ -153,11 +153,9 @@ class HunkReview(DiffPage[tuple[HunkAnswer, ...] | None]):
         self._text = HunkText()
         self._edited_at = 0
 
-    def compose(self) -> ComposeResult:
-        yield self.title_row
+    def body(self) -> ComposeResult:
         yield self.pane
         yield self._text
-        yield self.hint_row
 
     def on_mount(self) -> None:
         diff = self.sheet.diff
@@ -260,18 +258,12 @@ class HunkReview(DiffPage[tuple[HunkAnswer, ...] | None]):
     @work(exclusive=True, group="editor")
     async def _edit_difference(self) -> None:
         diff, present = self.sheet.diff, self.sheet.result
-        try:
-            self.say("waiting for your editor: what you save there is shown here")
-            name = PurePath(diff.path).name
-            saved = await edit_difference(self.app, name, (diff.before, present))
-        except EditorFailed as error:
-            self.say(str(error))
+        self.say("waiting for your editor: what you save there is shown here")
+        name = PurePath(diff.path).name
+        saved = await self._edited(present, edit_difference(self.app, name, (diff.before, present)))
+        if saved is None:
             return
-        finally:
-            self.guard.close()
-        if saved == present:
-            self.say("nothing was changed in your editor")
-        elif self.sheet.take(saved):
+        if self.sheet.take(saved):
             self.pane.seen.clear()
             self.pane.replace_hunks(self.rows())
             self._redraw()
@@ -281,7 +273,6 @@ class HunkReview(DiffPage[tuple[HunkAnswer, ...] | None]):
 
     @on(HunkText.Ended)
     def _text_ended(self, event: HunkText.Ended) -> None:
-        event.stop()
         at, text = self._edited_at, event.text
         match event.how:
             case "take":
@@ -297,19 +288,24 @@ class HunkReview(DiffPage[tuple[HunkAnswer, ...] | None]):
 
     @work(exclusive=True, group="editor")
     async def _edit_outside(self, text: str) -> None:
+        suffix = PurePath(self.sheet.diff.path).suffix or ".txt"
+        edited = await self._edited(text, edit_in_editor(self.app, text, suffix=suffix))
+        if edited is not None:
+            self._write(edited)
+
+    async def _edited(self, before: str, editing: Awaitable[str]) -> str | None:
+        """Return what the user's editor made of a text; None if it did not change, which is said."""
         try:
-            edited = await edit_in_editor(
-                self.app, text, suffix=PurePath(self.sheet.diff.path).suffix or ".txt"
-            )
+            text = await editing
         except EditorFailed as error:
             self.say(str(error))
-            return
+            return None
         finally:
             self.guard.close()
-        if edited == text:
-            self.say("nothing was changed in your editor")
-        else:
-            self._write(edited)
+        if text != before:
+            return text
+        self.say("nothing was changed in your editor")
+        return None
 
     def _write(self, text: str) -> None:
         self._change(self._edited_at, lambda at: self.sheet.write(at, text))

@@ -13,6 +13,7 @@ from codeagent.tui.bindings import bindings
 from codeagent.tui.keymap import Keymap, KeyRow
 from codeagent.tui.pages.page import Page, TextPane
 from codeagent.tui.parts.line_input import LineInput
+from codeagent.tui.parts.line_pane import markdown_piece
 from codeagent.tui.parts.output import OutputMatch, OutputPane
 from codeagent.tui.rendering.lines import Line, Row, Styled, line, wrap
 from codeagent.tui.rendering.palette import Palette
@@ -27,14 +28,7 @@ class TextScreen(Page[None]):
     """A page of Markdown; control characters in it are only drawn, never obeyed."""
 
     def __init__(self, title: str, markdown: str) -> None:
-        def piece(width: int, palette: Palette) -> Iterator[Line]:
-            from codeagent.tui.rendering.markdown import (
-                render_markdown,
-            )  # loads a parser not needed at start-up
-
-            yield from render_markdown(markdown, width, palette)
-
-        super().__init__(title, TextPane([piece], markdown))
+        super().__init__(title, TextPane([markdown_piece(markdown)], markdown))
 
 
 class KeySheet(Page[None]):
@@ -103,12 +97,9 @@ class OutputScreen(Page[None]):
         self._line = LineInput(compact=True)
         self._bar = Horizontal(Static("find: ", markup=False), self._line)
 
-    def compose(self) -> ComposeResult:
-        self.show_hints()
-        yield self.title_row
+    def body(self) -> ComposeResult:
         yield self.pane
         yield self._bar
-        yield self.hint_row
 
     def action_find(self) -> None:
         self._bar.display = True
@@ -137,12 +128,10 @@ class OutputScreen(Page[None]):
 
     @on(LineInput.Changed)
     def _searched(self, message: LineInput.Changed) -> None:
-        message.stop()
         self._tell(self.pane.find(message.value))
 
     @on(LineInput.Submitted)
-    def _settled(self, message: LineInput.Submitted) -> None:
-        message.stop()
+    def _settled(self) -> None:
         self._bar.display = False
         self.set_focus(None)
 

@@ -7,7 +7,6 @@ from itertools import chain
 
 from rich.cells import set_cell_size
 from textual.app import ComposeResult
-from textual.containers import Vertical
 from textual.geometry import Size
 
 from codeagent.config.model_marks import MarkedModel, ModelMarks
@@ -166,14 +165,10 @@ class ModelPicker(Picker):
         self._head = _Head(rows)
         super().__init__("Choose the model", (), on_highlight=self._describe, drawn_by=rows)
 
-    def compose(self) -> ComposeResult:
-        with Vertical():
-            yield self._title
-            yield self._line
-            yield self._head
-            yield self._list
-            yield self._notes
-            yield self._hints
+    def body(self) -> ComposeResult:
+        yield self._head
+        yield self.list
+        yield self._notes
 
     def on_mount(self) -> None:
         self.run_worker(self._fill())
@@ -203,10 +198,10 @@ class ModelPicker(Picker):
         begun = bool(self.models)
         self.models = {_key(_place(row)): row for row in rows}
         self._total = len(rows) + 1
-        self._list.refill(
+        self.list.refill(
             [*map(self._line_of, rows), _PASTE], self.typed, mark=None if begun else _key(self._now)
         )
-        self._list.styles.height = max(1, self.rows_in(self.size))
+        self.list.styles.height = max(1, self.rows_in(self.size))
         self._head.refresh()
         self._count()
         self._describe(self.chosen or "")

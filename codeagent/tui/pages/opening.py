@@ -17,8 +17,8 @@ from codeagent.core.errors import CodeagentError
 from codeagent.core.sanitize import one_line, visible
 from codeagent.tui.bindings import bindings
 from codeagent.tui.launcher import Consent, LaunchOptions, Missing
-from codeagent.tui.pages.page import Guarded
-from codeagent.tui.pages.picker import Picker, model_rows, session_rows
+from codeagent.tui.pages.page import Guarded, ListKeys
+from codeagent.tui.pages.picker import Picker, session_rows
 from codeagent.tui.parts.line_input import LineInput
 from codeagent.tui.parts.marked_list import PickerList, PickerRow
 from codeagent.tui.parts.rows import HintRow, TitleRow
@@ -95,7 +95,7 @@ class FolderQuestion(Guarded[bool]):
             self.dismiss(answer)
 
 
-class FirstRun(Guarded[LaunchOptions | None]):
+class FirstRun(ListKeys, Guarded[LaunchOptions | None]):
     """Says what is missing, and returns the options to start with instead; None if the user leaves.
 
     A typed key is shown as dots only.
@@ -129,7 +129,7 @@ class FirstRun(Guarded[LaunchOptions | None]):
         self._only_key = only_key
         self._missing = missing
         self._keep_key = keep_key
-        self._list = PickerList(
+        self.list: PickerList = PickerList(
             _rows(missing)[: 1 if only_key else None], "server:0" if self._options.api_base else ""
         )
         self._hints = HintRow()
@@ -146,7 +146,7 @@ class FirstRun(Guarded[LaunchOptions | None]):
             visible(self._missing.text), markup=False, classes="first-run--text first-run--missing"
         )
         yield Static("Choose how to start:", markup=False, classes="first-run--text")
-        yield self._list
+        yield self.list
         yield self._key
         yield self._address
         yield self._hints
@@ -165,8 +165,8 @@ class FirstRun(Guarded[LaunchOptions | None]):
             self._submit_key(self._key.value)
         elif self._address.has_focus:
             self._submit_address(self._address.value)
-        elif self._list.marked is not None:
-            self._take(self._list.marked.key)
+        elif self.list.marked is not None:
+            self._take(self.list.marked.key)
 
     def action_close(self) -> None:
         """Go back to the list, or leave."""
@@ -175,13 +175,8 @@ class FirstRun(Guarded[LaunchOptions | None]):
             return
         self._open(None)
 
-    def action_move(self, step: int) -> None:
+    def settle(self) -> None:
         self._open(None)
-        self._list.move(step)
-
-    def action_page(self, direction: int) -> None:
-        self._open(None)
-        self._list.page(direction)
 
     def action_demo(self) -> None:
         """Start the demo, unless its letter was typed before the screen could be read."""
@@ -196,8 +191,7 @@ class FirstRun(Guarded[LaunchOptions | None]):
             self._key.insert_text_at_cursor(event.text.strip().splitlines()[0])
 
     @on(PickerList.Clicked)
-    def _clicked(self, message: PickerList.Clicked) -> None:
-        message.stop()
+    def _clicked(self) -> None:
         self._open(None)
         self.action_choose()
 
@@ -319,7 +313,9 @@ async def _with_model(
     app: App[Any], client: SessionClient, options: LaunchOptions
 ) -> LaunchOptions:
     ready = [row for row in await client.models() if row.ready]
-    chosen = await app.push_screen_wait(Picker("Choose the model", model_rows(ready)))
+    chosen = await app.push_screen_wait(
+        Picker("Choose the model", [PickerRow(row.name, row.name, row.about) for row in ready])
+    )
     row = next((row for row in ready if row.name == chosen), None)
     return options if row is None else replace(options, model=row.name, api_base=row.api_base)
 

@@ -17,7 +17,7 @@ from codeagent.core.sanitize import one_line
 from codeagent.tui.bindings import bindings
 from codeagent.tui.keymap import Keymap, shown
 from codeagent.tui.launcher import ModelRow
-from codeagent.tui.pages.page import Panel
+from codeagent.tui.pages.page import ListKeys, Panel
 from codeagent.tui.parts.line_input import LineInput
 from codeagent.tui.parts.marked_list import PickerList, PickerRow
 from codeagent.tui.parts.rows import HintRow, TitleRow
@@ -29,7 +29,7 @@ _AROUND = 3
 """Rows of the panel besides the list."""
 
 
-class Picker(Panel[str | None]):
+class Picker(ListKeys, Panel[str | None]):
     """Covers the lower part of the conversation; returns the key of the chosen row, None after
     Esc."""
 
@@ -53,8 +53,8 @@ class Picker(Panel[str | None]):
         super().__init__()
         self._preview = on_highlight
         self._line = LineInput(placeholder=typing, compact=True)
-        self._list = drawn_by or PickerList(rows, marked)
-        self._total = self._list.count
+        self.list: PickerList = drawn_by or PickerList(rows, marked)
+        self._total = self.list.count
         self._title = TitleRow(title, f"{self._total}")
         self._whole = Static(markup=False)
         """The marked row in full, if there is a row that is cut."""
@@ -64,9 +64,13 @@ class Picker(Panel[str | None]):
         with Vertical():
             yield self._title
             yield self._line
-            yield self._list
-            yield self._whole
+            yield from self.body()
             yield self._hints
+
+    def body(self) -> ComposeResult:
+        """Yield the list, and what is around it."""
+        yield self.list
+        yield self._whole
 
     def on_mount(self) -> None:
         self._hints.show((), self.hints())
@@ -82,7 +86,7 @@ class Picker(Panel[str | None]):
 
     def on_resize(self, event: Resize) -> None:
         """Keep the height while the list is narrowed, so that nothing jumps."""
-        self._list.styles.height = max(1, self.rows_in(event.size))
+        self.list.styles.height = max(1, self.rows_in(event.size))
         self.call_after_refresh(self._tell_whole)
 
     def rows_in(self, size: Size) -> int:
@@ -94,14 +98,14 @@ class Picker(Panel[str | None]):
         self._hints.tell(text)
 
     def _tell_whole(self) -> None:
-        self._whole.display = self._list.is_cut
-        marked = self._list.marked
-        self._whole.update(self._list.whole(marked) if marked is not None else "")
+        self._whole.display = self.list.is_cut
+        marked = self.list.marked
+        self._whole.update(self.list.whole(marked) if marked is not None else "")
 
     @property
     def chosen(self) -> str | None:
         """The key of the marked row; None if nothing matches."""
-        return None if self._list.marked is None else self._list.marked.key
+        return None if self.list.marked is None else self.list.marked.key
 
     @property
     def typed(self) -> str:
@@ -111,20 +115,13 @@ class Picker(Panel[str | None]):
         if self.chosen is not None:
             self.dismiss(self.chosen)
 
-    def action_move(self, step: int) -> None:
-        self._list.move(step)
-
-    def action_page(self, direction: int) -> None:
-        self._list.page(direction)
-
     @on(LineInput.Changed)
     def _narrow(self, message: LineInput.Changed) -> None:
-        message.stop()
-        self._list.narrow(message.value)
+        self.list.narrow(message.value)
         self._count()
 
     def _count(self) -> None:
-        count = f"{self._list.count}"
+        count = f"{self.list.count}"
         if count != f"{self._total}":
             count += f" of {self._total}"
         self._title.tell(self.said_beside() + count)
@@ -134,15 +131,13 @@ class Picker(Panel[str | None]):
         return ""
 
     @on(PickerList.Marked)
-    def _marked(self, message: PickerList.Marked) -> None:
-        message.stop()
+    def _marked(self) -> None:
         self._tell_whole()
-        if self._preview is not None and self._list.marked is not None:
-            self._preview(self._list.marked.key)
+        if self._preview is not None and (key := self.chosen) is not None:
+            self._preview(key)
 
     @on(PickerList.Clicked)
-    def _clicked(self, message: PickerList.Clicked) -> None:
-        message.stop()
+    def _clicked(self) -> None:
         self.action_choose()
 
 
@@ -189,10 +184,6 @@ def session_rows(sessions: Sequence[SessionSummary], now: float) -> list[PickerR
         )
         for row in sessions
     ]
-
-
-def model_rows(models: Iterable[ModelRow]) -> list[PickerRow]:
-    return [PickerRow(row.name, row.name, row.about, warn=not row.ready) for row in models]
 
 
 def palette_rows(

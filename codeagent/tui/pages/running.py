@@ -20,6 +20,7 @@ from codeagent.core.budget import Budget
 from codeagent.core.errors import CodeagentError
 from codeagent.core.jobs import Job
 from codeagent.core.memory import how_far
+from codeagent.core.policy import Mode
 from codeagent.core.sanitize import one_line
 from codeagent.tui.keymap import keymap_of
 from codeagent.tui.pages.chat import ChatScreen
@@ -69,12 +70,10 @@ async def step(chat: ChatScreen, argument: str) -> None:
 async def plan(chat: ChatScreen, argument: str) -> None:
     """Handle `/plan [goal|start [accept-edits]|edit]`."""
     match argument:
-        case "start":
+        case "start" | "start accept-edits":
             _ready_plan(chat)
-            await chat.card.at_boundary(StartPlan(chat.card.plan, "ask"))
-        case "start accept-edits":
-            _ready_plan(chat)
-            await chat.card.at_boundary(StartPlan(chat.card.plan, "accept-edits"))
+            mode: Mode = "ask" if argument == "start" else "accept-edits"
+            await chat.card.at_boundary(StartPlan(chat.card.text, mode))
         case "edit":
             await chat.card.write_outside(text_write(_ready_plan(chat)))
         case _:
@@ -90,9 +89,9 @@ async def compact(chat: ChatScreen, argument: str) -> None:
     now, card = chat.state.boundary.now, chat.card
     match argument if isinstance(now, SummaryReady) else None:
         case "":
-            await chat.app.push_screen_wait(TextScreen("Summary", card.summary))
+            await chat.app.push_screen_wait(TextScreen("Summary", card.text))
         case "use" if isinstance(now, SummaryReady):
-            await card.at_boundary(UseSummary(card.summary, now.text))
+            await card.at_boundary(UseSummary(card.text, now.text))
         case "edit" if isinstance(now, SummaryReady):
             await card.write_outside(text_write(now))
         case "keep":

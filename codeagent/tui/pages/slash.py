@@ -7,7 +7,7 @@ from collections.abc import Awaitable, Callable, Sequence
 from dataclasses import replace
 from functools import partial
 from importlib import import_module
-from typing import Any, get_args
+from typing import get_args
 
 from codeagent.core.acts import SetNetwork, SetToolset, TrustTools
 from codeagent.core.errors import CodeagentError
@@ -29,7 +29,6 @@ from codeagent.tui.pages.permissions import PermissionsScreen
 from codeagent.tui.pages.picker import Picker, ThemePicker, palette_rows, session_rows
 from codeagent.tui.pages.queue import QueuePage
 from codeagent.tui.pages.tools import DISTRUSTED, ToolsScreen
-from codeagent.tui.parts.marked_list import PickerRow
 from codeagent.tui.parts.typed_input import CommandInput, parse_input
 
 Handler = Callable[[ChatScreen, str], Awaitable[None]]
@@ -91,7 +90,7 @@ async def palette(chat: ChatScreen, argument: str) -> None:
     running, keymap = chat.outbox.running, keymap_of(chat)
     models = () if running or chat.outbox.client is None else await chat.outbox.client.models()
     rows = palette_rows(keymap, chat.themes.themes.names(), models, running=running)
-    line = await _pick(chat, "Commands", rows)
+    line = await chat.app.push_screen_wait(Picker("Commands", rows))
     if isinstance(chosen := parse_input(line or "", keymap.table.commands), CommandInput):
         run(chat, chosen.row, chosen.arguments)
 
@@ -110,7 +109,8 @@ async def resume(chat: ChatScreen, argument: str) -> None:
     if not sessions:
         chat.tell("no other session in this folder yet")
         return
-    chosen = await _pick(chat, "Resume a session", session_rows(sessions, chat.clock()))
+    rows = session_rows(sessions, chat.clock())
+    chosen = await chat.app.push_screen_wait(Picker("Resume a session", rows))
     if chosen is not None:
         await change_to(chat, chosen)
 
@@ -201,17 +201,17 @@ async def sandbox(chat: ChatScreen, argument: str) -> None:
 async def queue(chat: ChatScreen, argument: str) -> None:
     client, queued = await chat.outbox.ready(), chat.state.queue
     if queued.items:
-        await _show(chat, QueuePage(queued, client, chat.state.give_back))
+        await chat.app.push_screen_wait(QueuePage(queued, client, chat.state.give_back))
     else:
         chat.tell("the queue is empty")
 
 
 async def diff(chat: ChatScreen, argument: str) -> None:
-    await _show(chat, ChangesScreen(await chat.outbox.ready()))
+    await chat.app.push_screen_wait(ChangesScreen(await chat.outbox.ready()))
 
 
 async def permissions(chat: ChatScreen, argument: str) -> None:
-    await _show(chat, PermissionsScreen(await chat.outbox.ready(), chat.state))
+    await chat.app.push_screen_wait(PermissionsScreen(await chat.outbox.ready(), chat.state))
 
 
 async def tools(chat: ChatScreen, argument: str) -> None:
@@ -230,7 +230,7 @@ async def tools(chat: ChatScreen, argument: str) -> None:
         case "" if toolbox is None:
             await info_page("tools", chat)
         case "" | "trust" if toolbox is not None:
-            await _show(chat, ToolsScreen(client, toolbox, ask=bool(argument)))
+            await chat.app.push_screen_wait(ToolsScreen(client, toolbox, ask=bool(argument)))
         case "trust" | "distrust":
             chat.answer(await client.finish(TrustTools(argument == "trust")), DISTRUSTED)
         case _:
@@ -252,11 +252,11 @@ async def theme(chat: ChatScreen, argument: str) -> None:
 
 
 async def keys(chat: ChatScreen, argument: str) -> None:
-    await _show(chat, KeySheet(keymap_of(chat)))
+    await chat.app.push_screen_wait(KeySheet(keymap_of(chat)))
 
 
 async def help_page(chat: ChatScreen, argument: str) -> None:
-    await _show(chat, TextScreen("Help", help_markdown(keymap_of(chat).table)))
+    await chat.app.push_screen_wait(TextScreen("Help", help_markdown(keymap_of(chat).table)))
 
 
 async def info_page(about: About, chat: ChatScreen, argument: str = "") -> None:
@@ -282,13 +282,3 @@ status, cost, context = (
 )
 stats, agents = partial(info_page, "stats"), partial(info_page, "agents")
 skills, extensions = partial(info_page, "skills"), partial(info_page, "extensions")
-
-
-async def _pick(
-    chat: ChatScreen, title: str, rows: Sequence[PickerRow], *, marked: str = ""
-) -> str | None:
-    return await chat.app.push_screen_wait(Picker(title, rows, marked=marked))
-
-
-async def _show(chat: ChatScreen, page: Any) -> None:
-    await chat.app.push_screen_wait(page)

@@ -83,14 +83,10 @@ class ShownCard(CardFrame):
         return self.scope in ("boundary", "plan", "summary") and self._guard.new
 
     @property
-    def plan(self) -> str:
-        """The plan that would be started, with the user's changes; empty if none is ready."""
-        return self._waiting.plan
-
-    @property
-    def summary(self) -> str:
-        """The summary that would be used, with the user's changes; empty if none waits."""
-        return self._waiting.summary
+    def text(self) -> str:
+        """The plan that would be started, or the summary that would be used, with the user's
+        changes; empty if none waits."""
+        return self._waiting.text
 
     def refuse(self, call_id: str, problem: str) -> bool:
         """Say why the edit of a call was refused; False if the call is gone."""

@@ -146,8 +146,7 @@ class Composer(VimPrompt):
         if text is None:
             super()._take_in(f"{meant} " if meant else self.app.clipboard)
         elif meant and (at := self.typed.rfind(shown := harmless(text).rstrip("\n"))) >= 0:
-            row, column = self.typed.count("\n", 0, at), at - self.typed.rfind("\n", 0, at) - 1
-            self.replace(f"{meant} ", (row, column), (row, column + len(shown)))
+            self.replace(f"{meant} ", self._place(at), self._place(at + len(shown)))
 
     def mark_mentions(self, names: Sequence[str]) -> None:
         """Highlight these names after an `@`: they are attachments."""

@@ -137,7 +137,8 @@ class HunkSheet:
     @property
     def answers(self) -> tuple[HunkAnswer, ...]:
         """Return one answer for each hunk."""
-        return tuple(self._answer(at) for at in range(len(self.hunks)))
+        both = zip(self._rejected, self._own, strict=True)
+        return tuple(not no if no or own is None else own for no, own in both)
 
     @property
     def result(self) -> str:
@@ -191,33 +192,28 @@ class HunkSheet:
             lines = (*lines[:-1], lines[-1].removesuffix(self._carriage))
         own = (*lines, "") if closes else lines
         self._drafts[at] = text if own != hunk.new else None
-        self._rejected[at] = own == hunk.old
-        self._own[at] = None if own in (hunk.new, hunk.old) else own
+        self._use(at, own)
 
     def take(self, text: str) -> bool:
         """Answer so that `text` results; False if it changes lines outside the hunks, and then
         nothing is answered."""
         if not self.diff.after.endswith("\n"):
             text = text.removesuffix("\n")  # many editors add one
-        before, lines = self.diff.before.split("\n"), text.split("\n")
+        before, rest = self.diff.before.split("\n"), f"\n{text}\n"
         starts = [hunk.start for hunk in self.hunks]
         ends = [hunk.start + len(hunk.old) for hunk in self.hunks]
         own: list[tuple[str, ...]] = []
-        at = 0
         for start, end in zip([0, *ends], [*starts, len(before)], strict=True):
-            kept = before[start:end]
-            last = len(lines) - len(kept)
-            first = max(at, last) if len(own) == len(self.hunks) else at
-            fits = (each for each in range(first, last + 1) if _is_at(lines, each, kept))
-            place = next(fits, None)
-            if place is None or (not own and place > 0):
+            kept = "\n" + "".join(f"{line}\n" for line in before[start:end])
+            is_last = len(own) == len(self.hunks)
+            between, found, rest = (rest.rpartition if is_last else rest.partition)(kept)
+            if not found or (between and not own) or (rest and is_last):
                 return False
-            own.append(tuple(lines[at:place]))
-            at = place + len(kept)
-        for number, (hunk, new) in enumerate(zip(self.hunks, own[1:], strict=True)):
-            self._drafts[number] = None
-            self._rejected[number] = new == hunk.old
-            self._own[number] = None if new in (hunk.new, hunk.old) else new
+            own.append(tuple(between.split("\n")[1:]))
+            rest = f"\n{rest}"
+        self._drafts = [None] * len(self.hunks)
+        for at, new in enumerate(own[1:]):
+            self._use(at, new)
         return True
 
     def counts(self) -> dict[Word, int]:
@@ -226,11 +222,11 @@ class HunkSheet:
             found[self.word(at)] += 1
         return found
 
-    def _answer(self, at: int) -> HunkAnswer:
-        own = self._own[at]
-        if self._rejected[at]:
-            return False
-        return True if own is None else own
+    def _use(self, at: int, lines: tuple[str, ...]) -> None:
+        """Answer so that these lines are the hunk's new ones."""
+        hunk = self.hunks[at]
+        self._rejected[at] = lines == hunk.old
+        self._own[at] = None if lines in (hunk.new, hunk.old) else lines
 
     def _is_last(self, at: int) -> bool:
         """Whether its last line is not followed by a newline."""
@@ -240,11 +236,6 @@ class HunkSheet:
     def _closes_file(self, at: int) -> bool:
         """Whether its last new line is the empty one after the file's last newline."""
         return self._is_last(at) and self.hunks[at].new[-1:] == ("",)
-
-
-def _is_at(lines: Sequence[str], at: int, sought: Sequence[str]) -> bool:
-    """Whether these lines are there; most places are ruled out by their first one."""
-    return not sought or (lines[at] == sought[0] and lines[at : at + len(sought)] == sought)
 
 
 class HunkPane(LinePane):

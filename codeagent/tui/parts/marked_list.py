@@ -214,8 +214,7 @@ class PickerList(MarkedList[PickerRow]):
         return len(self._places())
 
     def show(self, rows: Sequence[PickerRow], *, mark: object = None) -> None:
-        self._take(rows)
-        super().show(rows, mark=mark)
+        self.refill(rows, "", mark)
 
     @property
     def longest(self) -> int:

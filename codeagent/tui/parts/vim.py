@@ -2,6 +2,8 @@
 cursor."""
 
 from collections.abc import Iterator
+from dataclasses import replace
+from math import prod
 from typing import Any, Literal
 
 import regex
@@ -13,21 +15,17 @@ Do = Literal["u", "\x12", "j", "k"]
 """What the text area does itself: undo, redo, a row down, a row up."""
 Covers = Literal["before", "on", "lines"]
 """What an operator takes of a motion: what is before its end, its end as well, or whole lines."""
+_COUNT = r"(?P<count>[1-9]\d*+)?"
+_MOTION = r"(?P<motion>[hjklwbeWBE0^$G;,]|gg|[fFtT].)"
+_OBJECT = r"""(?P<object>[ia][wW"'`()b\[\]{}B])"""
 _COMMAND = regex.compile(
-    r"""(?P<count>[1-9]\d*+)?(?:
-    (?P<op>[dcy])?+(?P<again>[1-9]\d*+)?(?:
-        (?P<motion>[hjklwbeWBE0^$G;,]|gg|[fFtT](?P<to>.))
-        | (?(op)(?P<object>[ia][wW"'`()b\[\]{}B])|(?!))
-        | (?(op)(?P<whole>(?P=op))|(?!)) )
+    rf"""{_COUNT}(?: {_MOTION}
+    | (?P<op>[dcy]){_COUNT}(?: {_MOTION} | {_OBJECT} | (?P<whole>(?P=op)) )
     | (?P<act>[iaIAoOvVpPJ~.u\x12xXDCYsS]|r(?P<by>.)) )""",
     regex.X | regex.S,
 )
 _IN_VISUAL = regex.compile(
-    r"""(?P<count>[1-9]\d*+)?(?:
-    (?P<motion>[hjklwbeWBE0^$G;,]|gg|[fFtT](?P<to>.))
-    | (?P<object>[ia][wW"'`()b\[\]{}B])
-    | (?P<act>[dxcsypovV]) )""",
-    regex.X | regex.S,
+    rf"{_COUNT}(?: {_MOTION} | {_OBJECT} | (?P<act>[dxcsypovV]) )", regex.X | regex.S
 )
 _SHORT = {"x": "dl", "X": "dh", "D": "d$", "C": "c$", "Y": "yy", "s": "cl", "S": "cc"}
 _STARTS, _WIDE_STARTS = r"(?<!\w)\w|(?<![^\w\s])[^\w\s]|^$", r"(?<!\S)\S|^$"
@@ -45,6 +43,7 @@ _WORDS = {
     "iW": r"\S+|\s+",
     "aW": r"\S+\s*|\s+",
 }
+_BY_LETTER = {"f": "{}", "F": "{}", "t": ".(?={})", "T": "(?<={})."}
 _TURNED = str.maketrans("fFtT", "FfTt")
 _BRACKETS = {"b": "()", "(": "()", ")": "()", "[": "[]", "]": "[]", "B": "{}", "{": "{}", "}": "{}"}
 
@@ -76,8 +75,8 @@ class Vim:
         self._sought = ""
         self._repeated = ("", "")
         """The last change: its keys, and what was typed after them."""
-        self._inserted = ("", 0)
-        """The text and the cursor when insert mode began."""
+        self._around = ("", "")
+        """The text before and behind the cursor when insert mode began."""
 
     @property
     def idle(self) -> bool:
@@ -88,31 +87,28 @@ class Vim:
         """Begin insert mode."""
         self.mode = "insert"
         self.pressed = ""
-        self._inserted = (text, at)
+        self._around = text[:at], text[at:]
 
     def escape(self, text: str, at: int) -> VimEdit:
         """Return to normal mode."""
         if self.mode == "insert":
-            before, start = self._inserted
-            head, tail = before[:start], before[start:]
+            head, tail = self._around
             same = text.startswith(head) and text.endswith(tail)
-            typed = text[start : len(text) - len(tail)] if same else ""
+            typed = text[len(head) : len(text) - len(tail)] if same else ""
             self._repeated = (self._repeated[0], typed)
             at = max(_line(text, at)[0], at - 1)
         self.mode = "normal"
         self.pressed = ""
         return _to(at)
 
-    def press(self, key: str, text: str, at: int) -> Iterator[VimEdit | Do]:
+    def press(self, keys: str, text: str, at: int) -> Iterator[VimEdit | Do]:
         """Yield what is to be done: nothing while a command is incomplete, or if the keys are not
         one."""
-        self.pressed += key
-        normal = self.mode == "normal"
-        found = (_COMMAND if normal else _IN_VISUAL).fullmatch(self.pressed, partial=True)
-        if found is not None and found.partial:
+        keys, normal = self.pressed + keys, self.mode == "normal"
+        found = (_COMMAND if normal else _IN_VISUAL).fullmatch(keys, partial=True)
+        self.pressed = keys if found is not None and found.partial else ""
+        if self.pressed:
             return
-        keys = self.pressed
-        self.pressed = ""
         if found is None:
             return
         if found["act"] == ".":
@@ -126,16 +122,15 @@ class Vim:
             if normal and (after != text or self.mode == "insert"):
                 self._repeated = (keys, "")
             if self.mode == "normal":
-                done = VimEdit(done.start, done.end, done.put, on_letter(after, done.cursor))
+                done = replace(done, cursor=on_letter(after, done.cursor))
         yield done
 
     def _again(self, text: str, at: int) -> Iterator[VimEdit | Do]:
         keys, typed = self._repeated
-        for key in keys:
-            for step in self.press(key, text, at):
-                assert isinstance(step, VimEdit)  # only changes are repeated
-                text, at = step.applied(text), step.cursor
-                yield step
+        for step in self.press(keys, text, at) if keys else ():
+            assert isinstance(step, VimEdit)  # only changes are repeated
+            text, at = step.applied(text), step.cursor
+            yield step
         if self.mode == "insert":
             step = VimEdit(at, at, typed, at + len(typed))
             yield step
@@ -143,8 +138,8 @@ class Vim:
 
     def _command(self, found: Any, text: str, at: int) -> VimEdit | Do:
         op, motion, act = found["op"], found["motion"], found["act"]
-        given = [int(number) for number in (found["count"], found["again"]) if number]
-        count = given[0] * given[-1] if len(given) == 2 else sum(given)
+        counts = found.captures("count")
+        count = prod(map(int, counts)) if counts else 0
         if act:
             return self._act(act[0], found["by"], text, at, count or 1)
         if op is None:
@@ -164,23 +159,22 @@ class Vim:
         return self._take(op, text, min(at, end), max(at, end), covers)
 
     def _act(self, act: str, by: str, text: str, at: int, count: int) -> VimEdit | Do:
-        start, end = _line(text, at)
-        if act in "iaIAoO":
-            self.mode = "insert"
-            where = {"i": at, "a": min(end, at + 1), "I": _indent(text, at), "A": end}
-            if act in where:
-                return _to(where[act])
-            return (
-                VimEdit(end, end, "\n", end + 1)
-                if act == "o"
-                else VimEdit(start, start, "\n", start)
-            )
         if act in _SHORT:
             return self._command(_COMMAND.fullmatch(f"{count}{_SHORT[act]}"), text, at)
+        start, end = _line(text, at)
         until = min(end, at + count)
         match act:
             case "u" | "\x12":
                 return act
+            case "i" | "a" | "I" | "A":
+                self.mode = "insert"
+                at = {"i": at, "a": min(end, at + 1), "I": _indent(text, at), "A": end}[act]
+            case "o":
+                self.mode = "insert"
+                return VimEdit(end, end, "\n", end + 1)
+            case "O":
+                self.mode = "insert"
+                return VimEdit(start, start, "\n", start)
             case "v" | "V":
                 self.mode = "visual" if act == "v" else "lines"
                 self.anchor = at
@@ -217,11 +211,8 @@ class Vim:
         if op == "c":
             self.mode = "insert"
         elif covers == "lines":
-            first = start
             start, end = (start, end + 1) if end < len(text) else (max(0, start - 1), end)
-            return VimEdit(
-                start, end, "", _indent(text[:start] + text[end:], min(first, start + 1))
-            )
+            return VimEdit(start, end, "", _indent(text[:start] + text[end:], start))
         return VimEdit(start, end, "", start)
 
     def selected(self, text: str, at: int) -> tuple[int, int]:
@@ -258,7 +249,7 @@ class Vim:
         step = self._take(op, text, start, end, "lines" if covers == "lines" else "before")
         if act == "p":
             self.mode = "normal"
-            return VimEdit(step.start, step.end, put, start + max(0, len(put) - 1))
+            return replace(step, put=put, cursor=start + max(0, len(put) - 1))
         return step
 
     def _target(self, motion: str, text: str, at: int, count: int) -> tuple[int, Covers]:
@@ -290,16 +281,13 @@ def _sought(motion: str, text: str, at: int, times: int) -> tuple[int, Covers]:
     """Return where a motion to a word, or to a letter of the line, leads."""
     how, words = motion[0], motion in _PLACES
     start, end = (0, len(text)) if words else _line(text, at)
-    pattern = _PLACES.get(motion) or regex.escape(motion[-1])
+    pattern = _PLACES.get(motion) or _BY_LETTER[how].format(regex.escape(motion[1:]))
     places = [each.start() for each in regex.finditer(pattern, text, regex.M, start, end)]
-    near, back = how in "tT", how in "bBFT"
-    if back:
-        places = [place for place in reversed(places) if place < at - near]
-    else:
-        places = [place for place in places if place > at + near]
+    back = how in "bBFT"
+    ahead = [place for place in places if (place < at if back else place > at)]
     covers: Covers = "on" if how in "eEft" else "before"
-    if len(places) >= times:
-        return places[times - 1] + {"t": -1, "T": 1}.get(how, 0), covers
+    if len(ahead) >= times:
+        return ahead[-times if back else times - 1], covers
     if not words:
         return at, "before"
     return (0 if back else max(at, len(text) - (covers == "on"))), covers
@@ -322,17 +310,12 @@ def _object(name: str, text: str, at: int) -> tuple[int, int] | None:
 
 def _enclosing(pair: str, text: str, at: int) -> tuple[int, int] | None:
     """Return the span of the innermost pair of brackets around a place; None if there is none."""
-    opening, closing = pair[0], pair[1]
-    start, depth = at, 0
-    while start >= 0 and (depth or text[start : start + 1] != opening):
-        depth += (start < at and text[start] == closing) - (text[start : start + 1] == opening)
-        start -= 1
-    if start < 0:
-        return None
-    for end in range(start, len(text)):
-        depth += (text[end] == opening) - (text[end] == closing)
-        if depth == 0:
-            return start, end + 1
+    opened: list[int] = []
+    for place, letter in enumerate(text):
+        if letter == pair[0]:
+            opened.append(place)
+        elif letter == pair[1] and opened and (start := opened.pop()) <= at <= place:
+            return start, place + 1
     return None
 
 
@@ -344,11 +327,9 @@ def _line(text: str, at: int) -> tuple[int, int]:
 
 def down(text: str, at: int, rows: int) -> int:
     """Return the same column so many rows below, or above; as far as there are any."""
-    start, _ = _line(text, at)
-    row = text.count("\n", 0, at) + rows
-    starts = [0, *(each.end() for each in regex.finditer("\n", text))]
-    first: int = starts[max(0, min(row, len(starts) - 1))]
-    return min(first + at - start, _line(text, first)[1])
+    lines, before = text.split("\n"), text[:at].split("\n")
+    row = max(0, min(len(before) - 1 + rows, len(lines) - 1))
+    return sum(len(each) + 1 for each in lines[:row]) + min(len(before[-1]), len(lines[row]))
 
 
 def _indent(text: str, at: int) -> int:

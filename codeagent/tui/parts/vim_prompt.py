@@ -102,7 +102,7 @@ class VimPrompt(PromptText):
 
         if not isinstance(done, VimEdit):
             {"u": self.undo, "\x12": self.redo, "j": self.action_down, "k": self.action_up}[done]()
-            self._move_to(on_letter(self.typed, self._offset_of_cursor))
+            self.move_cursor(self._place(on_letter(self.typed, self._offset_of_cursor)))
             return
         wanted = done.applied(self.typed)
         if wanted != self.typed:
@@ -111,10 +111,7 @@ class VimPrompt(PromptText):
             self.history.checkpoint()
         if wanted == self.typed:  # else it was part of a chip, and the cursor is there
             self._at = done.cursor
-            self._move_to(done.cursor)
-
-    def _move_to(self, at: int) -> None:
-        self.move_cursor(self._place(at))
+            self.move_cursor(self._place(done.cursor))
 
     def _place(self, at: int) -> Location:
         before = self.typed[:at].split("\n")

@@ -256,12 +256,11 @@ class Document:
     def running_child(self, name: str) -> str | None:
         """Return the id of the running call with that child agent, or with that id; None if there
         is none."""
-        cards = (
-            card
+        named = (
+            (card.call_id, card.child.name)
             for _, card in self._cards.values()
             if card.child is not None and card.state not in ENDED
         )
-        named = ((card.call_id, card.child.name) for card in cards if card.child is not None)
         return next((call_id for call_id, child in named if name in (call_id, child)), None)
 
     def running_call_of(self, child: str, tool: str) -> str | None:

@@ -6,6 +6,7 @@ from typing import Any
 
 from textual.strip import Strip
 
+from codeagent.tui.inline import InlineDriver
 from codeagent.tui.transcript.render import printed, runs
 from codeagent.tui.transcript.view import TranscriptView
 
@@ -16,20 +17,12 @@ _MOST_PRINTED = 2_000
 class InlineView(TranscriptView):
     """Is as high as what is not printed yet, up to half of the terminal; half of it while it is read.
 
-    `at_rest` says whether no turn is running; `print_above` prints rows above the screen, or
-    returns False if it cannot now.
+    `at_rest` says whether no turn is running.
     """
 
-    def __init__(
-        self,
-        *args: Any,
-        at_rest: Callable[[], bool],
-        print_above: Callable[[Sequence[str]], bool],
-        **options: Any,
-    ) -> None:
+    def __init__(self, *args: Any, at_rest: Callable[[], bool], **options: Any) -> None:
         super().__init__(*args, **options)
         self._at_rest = at_rest
-        self._print_above = print_above
         self._printed = 0
         """How many blocks were printed."""
         self._turned = False
@@ -38,6 +31,7 @@ class InlineView(TranscriptView):
     def on_mount(self) -> None:
         super().on_mount()
         self.screen.screen_layout_refresh_signal.subscribe(self, lambda _: self._laid_out())
+        self.watch(self, "has_focus", self._fit, init=False)
 
     def _laid_out(self) -> None:
         """Also print what could not be printed before."""
@@ -54,14 +48,6 @@ class InlineView(TranscriptView):
         super().flush()
         if self._at_rest() and not self.document.partial:
             self._print()
-        self._fit()
-
-    def on_focus(self) -> None:
-        super().on_focus()
-        self._fit()
-
-    def on_blur(self) -> None:
-        super().on_blur()
         self._fit()
 
     def find(self, text: str) -> int:
@@ -105,6 +91,11 @@ class InlineView(TranscriptView):
             place += 1
         if rows and self._print_above(rows[-_MOST_PRINTED:]):
             self._printed = place
+
+    def _print_above(self, rows: Sequence[str]) -> bool:
+        """Print rows above the screen; False if that is not possible now."""
+        driver = self.app._driver
+        return isinstance(driver, InlineDriver) and driver.print_above(rows)
 
     def _fit(self) -> None:
         layout, most = self.sheet.layout, max(1, self.app.size.height // 2)

@@ -34,7 +34,7 @@ def listed(app: ReplayApp) -> list[str]:
     head = next(at for at, row in enumerate(rows) if row.strip().startswith("model "))
     page = app.screen
     assert isinstance(page, ModelPicker)
-    return [row[3:] for row in rows[head + 1 :][: page._list.size.height]]
+    return [row[3:] for row in rows[head + 1 :][: page.list.size.height]]
 
 
 def in_use(app: ReplayApp, **model: str | None) -> None:
