@@ -319,8 +319,9 @@ class Parts:
         return next(filter(None, (part.lacking(unknown) for part in self._parts)), "")
 
     def hooks(self) -> tuple[Hook, ...]:
-        own = (Hook("mentions", prompt_submit=self._read_mentions),) if self._mentions else ()
-        return (*own, *(hook for part in self._parts for hook in part.hooks()))
+        own = Hook("mentions", prompt_submit=self._read_mentions, prompts_with="@", may_write=False)
+        added = (own,) if self._mentions else ()
+        return (*added, *(hook for part in self._parts for hook in part.hooks()))
 
     async def mentioned(self, text: str) -> Mentioned:
         if "@" not in text or not self._mentions or self._host is None:

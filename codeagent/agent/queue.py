@@ -218,7 +218,7 @@ class MessageQueue:
         return next((item for item in due if not self._may_go(item)), None)
 
     def _may_go(self, item: Queued) -> bool:
-        return not self._hooks.judges_prompts or item in self._admitted
+        return item in self._admitted or not self._hooks.judges(item.text)
 
     def _update_typed(self) -> None:
         if any(item.kind != "follow_up" for item in self._waiting):

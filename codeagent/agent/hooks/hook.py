@@ -123,6 +123,10 @@ class Hook:
     tools: str = "*"
     """A pattern with `*`, `?` and `[…]` over the names of the tools that the first four are called
     for."""
+    prompts_with: str = ""
+    """`prompt_submit` is called only for text that contains this."""
+    may_write: bool = True
+    """Whether it may change files of the workspace."""
 
 
 class _HookFailed(Exception):
@@ -156,9 +160,13 @@ class Hooks:
         return any(fnmatchcase(tool, hook.tools) for hook in called)
 
     @property
-    def judges_prompts(self) -> bool:
-        """Whether a hook judges what the user typed before it is sent."""
-        return any(hook.prompt_submit is not None for hook in self.registered)
+    def may_write(self) -> bool:
+        """Whether a hook may change files of the workspace."""
+        return any(hook.may_write for hook in self.registered)
+
+    def judges(self, text: str) -> bool:
+        """Whether a hook judges this text of the user before it is sent."""
+        return any(self._of_prompt(text))
 
     async def before_tool(self, call: ToolCall) -> Deny | Modify | None:
         """Return the first denial, or the arguments as changed by the hooks; None if they are
@@ -204,11 +212,11 @@ class Hooks:
 
     async def prompt_submit(self, prompt: SubmittedPrompt) -> Deny | tuple[AddContext, ...]:
         """Return the first denial, or what the model reads after the prompt."""
-        return await self._judged("prompt_submit", prompt)
+        return await self._judged("prompt_submit", self._of_prompt(prompt.text), prompt)
 
     async def compaction(self, planned: PlannedCompaction) -> Deny | tuple[str, ...]:
         """Return the first denial, or what the summary has to cover."""
-        answer = await self._judged("compaction", planned)
+        answer = await self._judged("compaction", self.registered, planned)
         return answer if isinstance(answer, Deny) else tuple(added.text for added in answer)
 
     async def run_finished(self, finished: RunFinished) -> None:
@@ -223,10 +231,16 @@ class Hooks:
     def _for(self, call: ToolCall) -> Iterator[Hook]:
         return (hook for hook in self.registered if fnmatchcase(call.name, hook.tools))
 
-    async def _judged(self, event: HookEvent, subject: object) -> Deny | tuple[AddContext, ...]:
+    def _of_prompt(self, text: str) -> Iterator[Hook]:
+        judging = (hook for hook in self.registered if hook.prompt_submit is not None)
+        return (hook for hook in judging if hook.prompts_with in text)
+
+    async def _judged(
+        self, event: HookEvent, hooks: Iterable[Hook], subject: object
+    ) -> Deny | tuple[AddContext, ...]:
         """Return the first denial, or what the hooks added."""
         added: list[AddContext] = []
-        for name, callback in _callbacks(event, self.registered):
+        for name, callback in _callbacks(event, hooks):
             try:
                 answer = await self._answer(name, callback, subject)
                 match answer:

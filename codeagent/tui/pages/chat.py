@@ -251,7 +251,7 @@ class ChatScreen(ChatKeys):
             case "commands":
                 if (conversation := self._conversation) is not None:
                     self.run_worker(
-                        conversation.offer_prompts(self.composer), group="prompts", exclusive=True
+                        conversation.offer_commands(self.composer), group="offers", exclusive=True
                     )
             case "keys":
                 self.action_command("chat.keys")

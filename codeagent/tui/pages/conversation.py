@@ -70,6 +70,8 @@ class ConversationParts:
         self._pastes: Reference = ""
         """Of the extension that turns pasted text into mentions."""
         self._offered: dict[Reference, tuple[Action, ...]] = {}
+        self._trouble = ""
+        """Why something could not be offered, as it was reported last."""
         self._prompts: tuple[Action, ...] = ()
         self._resources: tuple[str, ...] = ()
         self._warm = False
@@ -115,10 +117,10 @@ class ConversationParts:
         await self.warm_up()
 
     async def begin(self, client: "SessionClient | None", refused: str, composer: Composer) -> None:
-        """Begin the outbox (see `Outbox.begin`) and then offer what extensions have for this
-        workspace."""
+        """Begin the outbox, see `Outbox.begin`; a `/` that was typed before that is answered now."""
         await self.outbox.begin(client, refused)
-        await self.offer_more(composer)
+        if composer.awaits_commands:
+            await self.offer_commands(composer)
 
     async def meet_extensions(self, client: "SessionClient") -> ActionTable:
         """Return the table of actions with those of the extensions that are on. Raises
@@ -137,6 +139,7 @@ class ConversationParts:
         """Run what extensions have beside the conversation of this screen, once it has started."""
         with suppress(CodeagentError):
             await (await self.outbox.ready()).start_up()
+            await asyncio.sleep(_LEAVES)
             await asyncio.gather(*(resolved(reference)(chat) for reference in self._beside))
 
     def end(self) -> None:
@@ -145,21 +148,27 @@ class ConversationParts:
 
     async def offer_more(self, composer: Composer) -> None:
         """Offer what extensions have for this workspace along with the commands."""
-        if (client := self.outbox.client) is None:
-            return
-        for reference in self._offers:
+        with suppress(CodeagentError):  # without a conversation, nothing is offered
+            await self.outbox.ready()
+        for reference in self._offers if self.outbox.client else ():
             try:
-                self._offered[reference] = await resolved(reference)(client)
+                self._offered[reference] = await resolved(reference)(self.outbox.client)
             except CodeagentError as error:
-                self._state.document.remark(str(error), "warning")
+                if str(error) != self._trouble:
+                    self._trouble = str(error)
+                    self._state.document.remark(self._trouble, "warning")
         self._offer(composer)
 
     def _offer(self, composer: Composer) -> None:
         offered = (row for rows in self._offered.values() for row in rows)
         composer.set_commands((*self._table.commands, *offered, *self._prompts))
 
-    async def offer_prompts(self, composer: Composer) -> None:
-        """Offer the prompts that servers have now, after all other commands."""
+    async def offer_commands(self, composer: Composer) -> None:
+        """Offer what extensions have for this workspace, then the prompts that servers have now.
+
+        Nothing of it is read before the first `/`.
+        """
+        await self.offer_more(composer)
         prompts = tuple(map(prompt_row, await self._texts("prompt")))
         if prompts != self._prompts:
             self._prompts = prompts

@@ -70,7 +70,7 @@ class Composer(VimPrompt):
         card, end: Tab or End in an empty composer. take_back: Up in an empty composer while
         something is queued. editor: continue in the user's editor. files: the first `@` of a
         prompt, and every `@` until `set_files` was called. commands: the first `/` of a prompt;
-        `set_commands` is called if they have changed. keys: `?` in an empty composer.
+        `set_commands` is called in answer. keys: `?` in an empty composer.
         """
 
         what: Literal["card", "end", "take_back", "editor", "files", "commands", "keys"]
@@ -82,6 +82,8 @@ class Composer(VimPrompt):
         self.search = HistorySearch()
         """The search of the history; directly above the composer in the layout."""
         self.commands = commands
+        self.awaits_commands = False
+        """`set_commands` is to be called: there may be more than `commands`."""
         self.running = False
         """The agent is working: Tab queues what is typed."""
         self.has_queue = False
@@ -188,13 +190,11 @@ class Composer(VimPrompt):
     def set_commands(self, commands: Sequence[Action]) -> None:
         """Set the commands that `/` offers."""
         self.commands = commands
-        if (
-            self.choices.is_open
-            and not self.choices.moved
-            and self._word is not None
-            and self._word.kind == "command"
-        ):
-            self.choices.offer(command_choices(self._word.query, commands))
+        self.awaits_commands = False
+        word = self._word
+        if word is None or word.kind == "file" or word == self._searched or self.choices.moved:
+            return
+        self._offer()
 
     def set_files(self, paths: Sequence[str]) -> None:
         """Set what `@` offers: paths (directories end with a slash) and the resources of
@@ -400,6 +400,7 @@ class Composer(VimPrompt):
     def _want(self, what: Literal["files", "commands"]) -> None:
         if what not in self._asked:
             self._asked.add(what)
+            self.awaits_commands |= what == "commands"
             self.post_message(self.Wanted(what))
 
     @work(group="files", exclusive=True)
@@ -433,17 +434,15 @@ class Composer(VimPrompt):
     @property
     def _chooses_on_enter(self) -> bool:
         """Whether Enter chooses the offered completion: it does unless the typed text is already
-        complete."""
+        complete, or may be once all commands are known."""
         self._keep_up()
-        if self._word is None or (self._word.kind == "input" and not self.choices.moved):
+        word = self._word
+        if word is None or self.choices.chosen is None:
             return False
-        if (
-            self._word.kind == "command"
-            and not self.choices.moved
-            and find_command(self._word.query, self.commands)
-        ):
-            return False
-        return self.choices.chosen is not None
+        if word.kind == "file" or self.choices.moved:
+            return True
+        complete = self.awaits_commands or find_command(word.query, self.commands)
+        return word.kind == "command" and not complete
 
     def _keep_up(self) -> None:
         """Update the list before a key is handled: keys may be faster than change messages and file

@@ -188,6 +188,7 @@ class ChoiceList(Overlay):
 
     def close(self) -> None:
         self._choices = ()
+        self._at = 0
         self.display = False
 
     def move(self, step: int) -> None:
