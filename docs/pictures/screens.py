@@ -20,6 +20,7 @@ from codeagent.core.runtime import Mentioned
 from codeagent.tools.pictures import picture
 from codeagent.tui.parts.composer_area import ComposerArea
 from tests.extensions.attachments.drawn import chart
+from tests.tui.boundary_scenes import one_skipped
 from tests.tui.replay import ReplayApp, settled, until
 from tests.tui.scripts import BEFORE, Recording, after_failing_tests, asks_to_edit, looked_around
 
@@ -145,6 +146,11 @@ async def write_mentions(pilot: Pilot[None], app: ReplayApp, folder: Path) -> No
     await until(pilot, lambda: app.chat.query_one(ComposerArea).shows_attached)
 
 
+async def mark_the_skipped_call(pilot: Pilot[None], app: ReplayApp, folder: Path) -> None:
+    await until(pilot, lambda: app.chat.card._guard.quiet)
+    await pilot.press("tab", "2")
+
+
 async def use_status_line(pilot: Pilot[None], app: ReplayApp, folder: Path) -> None:
     app.chat.state.prefer(checked(Settings, STATUS_LINE))
     line = app.chat._status_line
@@ -172,6 +178,7 @@ SCENES = {
         keys=(*"tests for 1900", "escape", "b", "v", "e"),
         keymap="vim: true\n",
     ),
+    "skip": Scene(one_skipped(), (92, 24), mark_the_skipped_call, status={"stepping": True}),
     "places": Scene(names_places(), (100, 26), find_places, seconds=0),
     "attach": Scene(with_attachments(), (100, 34), write_mentions, seconds=0),
     "status-line": Scene(
