@@ -282,8 +282,13 @@ class PlannedBatch:
         self._reasons[call_id] = reason
         plan = self._executor.calls.plan(call)
         will = "runs after all" if reason is None else "will be skipped"
-        text = f"{will}: {plan.name} {plan.target}"
-        self._emitter.emit(CallMarked(text=text, call_id=call_id, skipped=reason is not None))
+        self._emitter.emit(
+            CallMarked(
+                text=f"{will}: {plan.name} {plan.target}",
+                call_id=call_id,
+                skipped=reason is not None,
+            )
+        )
         return True
 
     def skip_marked(self) -> None:

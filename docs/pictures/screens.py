@@ -27,7 +27,7 @@ from tests.tui.scripts import BEFORE, Recording, after_failing_tests, asks_to_ed
 Play = Callable[[Pilot[None], ReplayApp, Path], Awaitable[None]]
 LOANS = "PERIODS = {'book': 28, 'film': 7}\n\n\ndef period(kind):\n    return PERIODS[kind]\n"
 PROMPT = "The chart @sales.png looks wrong: is it drawn by @src/report.py:40-72 as @docs/ says?"
-NEXT = "Compare it with @image:pasted-5d1c07a9 and @src/axes.py"
+NEXT = "Compare it with @image:pasted-5d1c07a9, @src/axes.py and @docs:file:///axes.md"
 STATUS_LINE = {
     "status_line": "{model} | {mode} on {branch} | {context} | cost {cost} | {command}",
     "status_command": ["/bin/sh", "-c", "echo kube: staging"],
@@ -138,6 +138,7 @@ async def write_mentions(pilot: Pilot[None], app: ReplayApp, folder: Path) -> No
     found = (
         Attachment(name="image:pasted-5d1c07a9", about="1280×800 · 96.4 kB"),
         Attachment(name="src/axes.py", about="118 lines · ~1.2k tokens"),
+        Attachment(name="docs:file:///axes.md", about="~640 tokens"),
     )
     app.clients[-1].agent_shown.mentions = lambda text: Mentioned(
         _note(*found) if "@" in text else None

@@ -21,7 +21,7 @@ from codeagent.tui.parts.line_pane import Piece, wrapped_piece
 from codeagent.tui.parts.rows import Part
 from codeagent.tui.rendering.lines import Line, flat, indented, line, paragraph
 from codeagent.tui.rendering.marked import marked_lines
-from codeagent.tui.rendering.palette import Palette, StyleName
+from codeagent.tui.rendering.palette import Palette
 from codeagent.tui.session_client import SessionClient
 from codeagent.tui.transcript.spelling import counted
 
@@ -38,7 +38,6 @@ _LOOK = 0.5
 """Seconds between two checks of the servers; nothing is drawn if nothing changed."""
 _WHOSE = {"user": "you", "project": "the project"}
 _VARIABLE = re.compile(r"\$\{[^}]*\}")
-_STYLES: dict[str, StyleName] = {"failed": "error", "untrusted": "warning", "disabled": "muted"}
 
 Servers = tuple[ServerStatus, ...]
 
@@ -61,8 +60,10 @@ class _Question:
     def subject(self) -> object:
         """What a yes would apply to: the servers that would start, how, and the tools that would be
         used."""
-        about = ((one.name, one.state == "untrusted", one.said) for one in self.servers)
-        return self.act, tuple(about), tuple(one.changed for one in self.servers)
+        about = (
+            (one.name, one.state == "untrusted", one.said, one.changed) for one in self.servers
+        )
+        return self.act, tuple(about)
 
     def pieces(self) -> tuple[Piece, ...]:
         lead = (wrapped_piece(self.note, "strong"),) if self.note else ()
@@ -84,14 +85,14 @@ def servers_facts(servers: Servers) -> Facts:
     rows: list[FactRow] = [Caption(("server", "state", "tools", "from", "runs or reaches"))]
     for server in servers:
         tools = f"{len(server.tools):,}" if server.state == "ready" else ""
-        asked = _question(server, servers)
+        asked = _question(server.name, servers)
         rows.append(
             Fact(
                 cells=(server.name, _state(server), tools, _WHOSE[server.place], server.shown),
                 about=" · ".join((*server.problems, *server.wrote[-1:])),
-                does="opens it" if asked is None else asked.does,
+                does=asked.does if asked else "opens it",
                 opens=opened(_plain(server)),
-                style="warning" if asked is not None else _STYLES.get(server.state, "text"),
+                style="warning" if asked else "error" if server.state == "failed" else "text",
             )
         )
     if not servers:
@@ -103,60 +104,59 @@ def servers_facts(servers: Servers) -> Facts:
     return Facts("MCP servers", rows, note)
 
 
-def _question(server: ServerStatus, servers: Servers) -> _Question | None:
+def _question(name: str, servers: Servers) -> _Question | None:
     """Return what is to be decided about a server; None if nothing is."""
+    server = next((one for one in servers if one.name == name), None)
+    if server is None:
+        return None
     if server.state == "untrusted":
         waiting = tuple(one for one in servers if one.state == "untrusted")
         seen = tuple(diff.after for one in waiting for diff in one.changed)
-        words = f"trusts this project and starts {counted(len(waiting), 'server')}"
-        return _Question(TrustServers(True, seen), "asks whether to trust it", words, waiting)
+        return _Question(
+            TrustServers(True, seen),
+            "asks whether to trust it",
+            f"trusts this project and starts {counted(len(waiting), 'server')}",
+            waiting,
+        )
     if server.changed:
         changes = counted(len(server.changed), "change")
         agree = AgreeToServer(server.name, tuple(diff.after for diff in server.changed))
         return _Question(agree, f"shows {changes}", f"agrees to {changes}", (server,))
     if names := tuple(one.name for one in server.wants if not one.given):
         listed = ", ".join(names)
-        note = f"{server.name} would get your {listed}: its value goes wherever the name is marked below."
-        give = GiveVariables(server.name, names, server.said)
-        words = f"gives it {counted(len(names), 'variable')} of yours"
-        return _Question(give, f"asks whether to give it {listed}", words, (server,), note)
+        return _Question(
+            GiveVariables(server.name, names, server.said),
+            f"asks whether to give it {listed}",
+            f"gives it {counted(len(names), 'variable')} of yours",
+            (server,),
+            f"{server.name} would get your {listed}: its value goes wherever the name is marked below.",
+        )
     return None
 
 
 def _state(server: ServerStatus) -> str:
-    if needs := _needs(server):
-        return f"waits for {', '.join(needs)}"
-    if server.state == "untrusted":
-        return "not trusted"
-    changes = f", {counted(len(server.changed), 'change')}" if server.changed else ""
-    return server.state + changes
-
-
-def _needs(server: ServerStatus) -> tuple[str, ...]:
-    """Return the names of the variables without which it was not started; empty if it failed for
-    another reason."""
-    if server.state != "failed":
-        return ()
-    return tuple(one.name for one in server.wants if not one.given and one.default is None)
+    """Return the state in words; a server that was not started for lack of variables waits for
+    them."""
+    lacks = [one.name for one in server.wants if not one.given and one.default is None]
+    match server.state:
+        case "failed" if lacks:
+            return f"waits for {', '.join(lacks)}"
+        case "untrusted":
+            return "not trusted"
+        case state:
+            return f"{state}, {counted(len(server.changed), 'change')}" if server.changed else state
 
 
 def _lines(server: ServerStatus, width: int, palette: Palette) -> Iterator[Line]:
+    """Return all that the user may be asked about, with the variables in it pointed out, and what
+    else is said of the server."""
     yield line([(_head(server), palette.strong)])
-    yield from _whole(server.shown, width, palette)
-    if server.state == "untrusted":
-        yield from paragraph(TRUST, width, palette.muted, first=_INDENT)
-    for text in server.details:
-        yield from _whole(text, width, palette)
+    for text in (server.shown, *server.details):
+        for found in marked_lines(text, max(8, width - len(_INDENT)), palette, _VARIABLE):
+            yield indented(found, Segment(_INDENT))
     for text in _beside(server):
         yield from paragraph(flat(text, len(text)), width, palette.muted, first=_INDENT)
     yield line([])
-
-
-def _whole(text: str, width: int, palette: Palette) -> Iterator[Line]:
-    """Return all of a text that the user may be asked about, with the variables in it pointed
-    out."""
-    for found in marked_lines(text, max(8, width - len(_INDENT)), palette, _VARIABLE):
-        yield indented(found, Segment(_INDENT))
 
 
 def _head(server: ServerStatus) -> str:
@@ -169,6 +169,8 @@ def _plain(server: ServerStatus) -> str:
 
 def _beside(server: ServerStatus) -> Iterator[str]:
     """Return what is said of a server besides what it is given."""
+    if server.state == "untrusted":
+        yield TRUST
     yield from server.problems
     if server.state == "disabled":
         yield "not started: disabled in its configuration"
@@ -204,7 +206,11 @@ class ServersPage(FactsPage):
         return marked.cells[0] if isinstance(marked := self.list.marked, Fact) else ""
 
     async def action_choose(self) -> None:
-        ask = partial(self._asked, self._marked_name)
+        name = self._marked_name
+
+        def ask() -> _Question | None:
+            return _question(name, self._listed.list())
+
         if (asked := ask()) is None:
             await super().action_choose()
         else:
@@ -216,12 +222,6 @@ class ServersPage(FactsPage):
     def action_distrust(self) -> None:
         self._do(TrustServers(False), DISTRUSTED)
 
-    def _asked(self, name: str) -> _Question | None:
-        """Return what is to be decided about a server now."""
-        servers = self._listed.list()
-        found = (_question(one, servers) for one in servers if one.name == name)
-        return next(found, None)
-
     def _do(self, act: ServerAct | None, done: str = "") -> None:
         if act is not None:
             # A worker of the app, so that closing the page does not cancel it halfway.
@@ -229,7 +229,7 @@ class ServersPage(FactsPage):
 
     async def _change(self, act: ServerAct, done: str) -> None:
         refused = await self._client.finish(act)
-        self.hint_row.tell(done if refused is None else refused.reason)
+        self.hint_row.tell(refused.reason if refused else done)
 
 
 class ServerPage(Page[ServerAct | None]):
