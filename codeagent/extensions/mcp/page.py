@@ -270,14 +270,15 @@ class ServerPage(Page[ServerAct | None]):
         """Return whether what the question is about is as it was; if not, ask again from the
         beginning, or not at all."""
         asked = self._ask()
-        if asked is not None and asked.subject == self._asked.subject:
-            return True
-        if asked is not None:
+        if asked is None:
+            if self.is_current:
+                self.dismiss(None)
+            return False
+        same = asked.subject == self._asked.subject
+        if not same:
             self._asked = asked
             self.guard.close()
             self.settle()
             self.show_hints()
             self.pane.change(asked.pieces(), asked.plain())
-        elif self.is_current:
-            self.dismiss(None)
-        return False
+        return same
