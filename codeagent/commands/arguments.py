@@ -9,7 +9,7 @@ import json
 import math
 import os
 import sys
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from contextlib import suppress
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -20,17 +20,22 @@ from codeagent.core.sanitize import one_line, visible_json
 if TYPE_CHECKING:
     from codeagent.config.settings import Settings
     from codeagent.core.budget import Effort
+    from codeagent.core.toolbox import ToolProblem
     from codeagent.session.store import SessionStore
 
 MODES = ("ask", "accept-edits", "plan", "auto")
 NETWORKS = ("none", "allow-list", "ask", "open")
 _ABOUT = 60
 """The most characters that a shell shows beside a value."""
-_PLAIN = ("model", "api_base", "fallback_model", "thinking", "wire", "mode", "strategy", "theme")
+_PLAIN = (
+    *("model", "api_base", "fallback_model", "thinking", "wire", "mode", "strategy", "theme"),
+    "tools",
+)
 
 
-def add_flag(parser: argparse.ArgumentParser, name: str, about: str) -> None:
-    parser.add_argument(name, action="store_true", help=about)
+def add_flag(to: argparse._ActionsContainer, name: str, about: str) -> None:
+    """Add a flag to a parser, or to a group of one."""
+    to.add_argument(name, action="store_true", help=about)
 
 
 def add_list(parser: argparse.ArgumentParser, name: str, metavar: str, about: str) -> None:
@@ -171,11 +176,8 @@ def settings_of(args: argparse.Namespace, workspace: Path) -> "Settings":
 
     given = vars(args)
     flags: dict[str, Any] = {name: given[name] for name in _PLAIN if given.get(name) is not None}
-    limits = {name: given[name] for name in LIMITS if given.get(name) is not None}
-    if limits:
+    if limits := {name: given[name] for name in LIMITS if given.get(name) is not None}:
         flags["limits"] = limits
-    if given.get("tools") is not None:
-        flags["tools"] = given["tools"]
     if given.get("toolset"):
         flags["toolsets"] = {"use": tuple(given["toolset"])}
     if given.get("safe"):
@@ -284,12 +286,18 @@ def open_store() -> "SessionStore":
     return SessionStore(state_dir(), Redactor(os.environ))
 
 
-def say(text: str) -> None:
-    """Print a line on standard error, if there is one."""
+def say(text: str, hint: str = "") -> None:
+    """Print a line on standard error, if there is one; the hint only if a user reads it."""
     if sys.stderr is not None:
-        from codeagent.console.colour import print_line  # a plain run says nothing
+        from codeagent.console.colour import for_eyes, print_line  # a plain run says nothing
 
-        print_line(text, sys.stderr)
+        print_line(f"{text}; {hint}" if hint and for_eyes(sys.stderr) else text, sys.stderr)
+
+
+def say_problems(problems: "Iterable[ToolProblem]") -> None:
+    """Print each problem of a file of tools or recipes on standard error."""
+    for problem in problems:
+        say(f"{problem.level}: {problem}" if problem.level == "warning" else str(problem))
 
 
 def print_json(value: object) -> None:

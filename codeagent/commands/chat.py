@@ -15,6 +15,7 @@ from codeagent.commands.arguments import (
     add_model_arguments,
     add_sandbox,
     completed_by,
+    open_store,
     refuse_if_off,
 )
 from codeagent.core.errors import ConfigError, SessionError
@@ -171,13 +172,11 @@ def open_screen(
 def _recorded_end(workspace: Path, session: str) -> "Document | None":
     """Read the last messages of a session, which is fast; None if it cannot be resumed, and `open`
     will say why."""
-    from codeagent.config.local_environment import folders_of, state_dir
-    from codeagent.core.redact import Redactor
-    from codeagent.session.store import SessionStore
+    from codeagent.config.local_environment import folders_of
     from codeagent.tui.launcher import LAST
     from codeagent.tui.recorded import replayed_end
 
-    store = SessionStore(state_dir(), Redactor(os.environ))
+    store = open_store()
     try:
         found = store.last(*folders_of(workspace)) if session == LAST else store.find(session)
         store.check_free(found)

@@ -7,8 +7,9 @@ from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from codeagent.commands.arguments import open_store, settings_of
 from codeagent.config.extensions import all_extensions
-from codeagent.config.local_environment import config_dir
+from codeagent.config.local_environment import LocalEnvironment, config_dir
 from codeagent.core.sanitize import visible
 
 if TYPE_CHECKING:
@@ -65,16 +66,13 @@ def commands(args: argparse.Namespace, app: "App") -> Mapping[str, str]:
 
 def sessions(args: argparse.Namespace, app: "App") -> dict[str, str]:
     """Return the sessions of this folder, the latest first."""
-    from codeagent.commands.arguments import open_store
-
     store, here = open_store(), str(_workspace(args))
     found = [each for each in store.summaries() if store.is_of(each.id, here)]
-    return {each.id: each.title or each.prompt for each in found}
+    return {each.id: each.name for each in found}
 
 
 def models(args: argparse.Namespace, app: "App") -> dict[str, str]:
     """Return the model that is set and those worth offering, without asking any server."""
-    from codeagent.commands.arguments import settings_of
     from codeagent.llm.providers import OFFERED
 
     own = settings_of(argparse.Namespace(), _workspace(args)).model
@@ -83,16 +81,12 @@ def models(args: argparse.Namespace, app: "App") -> dict[str, str]:
 
 def tools(args: argparse.Namespace, app: "App") -> dict[str, str]:
     """Return the tools of a conversation here."""
-    from codeagent.config.local_environment import LocalEnvironment
-
     catalog = app.describe_tools(LocalEnvironment.of_user(_workspace(args)))
     return {each.name: each.description for each in catalog.definitions()}
 
 
 def recipes(args: argparse.Namespace, app: "App") -> dict[str, str]:
     """Return the recipes of a conversation here."""
-    from codeagent.config.local_environment import LocalEnvironment
-
     found = app.read_recipes(LocalEnvironment.of_user(_workspace(args)))
     return {each.name: each.description for each in found.listed}
 

@@ -5,8 +5,9 @@ import json
 from collections.abc import Iterator, Mapping
 from dataclasses import replace
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
+from codeagent.commands.actions import actions_in
 from codeagent.commands.arguments import add_cwd, add_flag, print_json, settings_of, workspace_of
 from codeagent.config.checking import as_given
 from codeagent.config.extensions import all_extensions
@@ -16,16 +17,13 @@ from codeagent.console.table import Column, print_facts, print_table
 from codeagent.core.extension import resolved
 from codeagent.core.sanitize import visible_json
 
-if TYPE_CHECKING:
-    from codeagent.commands.ports import App
-
 _COLUMNS = (Column("SETTING", "cyan"), Column("VALUE"), Column("FROM"))
 _LABEL = 10
 """The width of a label, in what programs read."""
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
-    actions = parser.add_subparsers(dest="action", metavar="ACTION", required=True)
+    actions = actions_in(parser)
     showing = actions.add_parser(
         "show", help="the settings in force here and the origin of each; JSON in a pipe"
     )
@@ -39,7 +37,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     actions.add_parser("schema", help="the JSON Schema of a configuration file")
 
 
-def main(args: argparse.Namespace, app: "App") -> int:
+def main(args: argparse.Namespace, app: object) -> int:
     """Run the command. Raises ConfigError if a file cannot be read or is not valid."""
     match args.action:
         case "show":

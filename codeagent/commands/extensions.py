@@ -2,8 +2,8 @@
 
 import argparse
 from collections.abc import Iterator
-from typing import TYPE_CHECKING
 
+from codeagent.commands.actions import actions_in
 from codeagent.commands.arguments import add_flag, completed_by, print_json
 from codeagent.config.extensions import Extensions
 from codeagent.config.layers import extensions_of
@@ -13,12 +13,9 @@ from codeagent.core.errors import ConfigError
 from codeagent.core.extension import Extension
 from codeagent.core.sanitize import one_line, visible
 
-if TYPE_CHECKING:
-    from codeagent.commands.ports import App
-
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
-    actions = parser.add_subparsers(dest="action", metavar="ACTION", required=True)
+    actions = actions_in(parser)
     listing = actions.add_parser("list", help="every extension, and whether it is on")
     showing = actions.add_parser("show", help="what one brings")
     completed_by(showing.add_argument("name", metavar="NAME"), "extensions")
@@ -26,7 +23,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     add_flag(showing, "--json", "as one JSON object")
 
 
-def main(args: argparse.Namespace, app: "App") -> int:
+def main(args: argparse.Namespace, app: object) -> int:
     """Run the command. Raises ConfigError for an unknown name, or a file that is not valid."""
     extensions = extensions_of(user_config_file())
     if args.action == "list":

@@ -10,7 +10,7 @@ from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from codeagent.commands.arguments import settings_of
+from codeagent.commands.arguments import open_store, settings_of
 from codeagent.commands.model_offers import ModelOffers
 from codeagent.config.choices import Choices, keep_choices
 from codeagent.config.extensions import Extensions, all_extensions
@@ -41,7 +41,6 @@ from codeagent.llm.catalog import is_scripted
 from codeagent.llm.providers import key_variables
 from codeagent.sandbox.described_image import DESCRIBED
 from codeagent.session.fold import CHOICES, fold, last_mode, last_model
-from codeagent.session.store import SessionStore
 from codeagent.tools.ripgrep import find_ripgrep, list_files
 from codeagent.tui.launcher import LAST, OWN_FLAGS, LaunchOptions, Missing, ModelOffer, ModelRow
 from codeagent.workspace.files import LocalWorkspace
@@ -67,7 +66,7 @@ class LocalLauncher:
         self._named = named
         self._keys = keys or KeyStore(config_dir())
         self._models = ModelOffers(self._keys)
-        self._store = SessionStore(state_dir(), Redactor(os.environ))
+        self._store = open_store()
 
     @property
     def workspace(self) -> Path:
@@ -121,12 +120,9 @@ class LocalLauncher:
         def tell_here(text: str) -> None:
             loop.call_soon_threadsafe(tell, text)
 
-        local = LocalEnvironment(
-            self._workspace,
-            state_dir(),
-            dict(os.environ),
-            self._keys.find,
-            config_dir(),
+        local = replace(
+            LocalEnvironment.of_user(self._workspace),
+            find_key=self._keys.find,
             copy_of=origin_of(self._workspace),
         )
         return await self._app.open_session(
@@ -172,12 +168,13 @@ class LocalLauncher:
         return fork(self._store, session_id, before)
 
     async def models(self, settings: Settings) -> tuple[ModelRow, ...]:
-        return await self._models.offered(settings)
+        rows, _ = await self._models.offered(settings)
+        return rows
 
     def offers(self, settings: Settings, prompt: int | ModelRequest) -> AsyncIterator[ModelOffer]:
         from codeagent.commands.model_listing import listed  # not before the user chooses a model
 
-        return listed(self._models, self._keys, self.model_marks, settings, prompt)
+        return listed(self._models, self.model_marks, settings, prompt)
 
     @property
     def model_marks(self) -> "ModelMarksFile":

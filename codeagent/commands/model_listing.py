@@ -9,7 +9,7 @@ from dataclasses import replace
 from typing import Any
 
 from codeagent.commands.model_offers import ModelOffers, rows_at, rows_of
-from codeagent.config.keys import KeyStore, server_variable
+from codeagent.config.keys import server_variable
 from codeagent.config.model_marks import ModelMarksFile
 from codeagent.config.settings import Settings
 from codeagent.core.budget import LEVELS, Effort
@@ -42,21 +42,17 @@ class _Source:
 
 
 async def listed(
-    offers: ModelOffers,
-    keys: KeyStore,
-    marks: ModelMarksFile,
-    settings: Settings,
-    prompt: int | ModelRequest,
+    offers: ModelOffers, marks: ModelMarksFile, settings: Settings, prompt: int | ModelRequest
 ) -> AsyncIterator[ModelOffer]:
     """Do what `Launcher.offers` says."""
-    offered, servers = await offers.offered_and_servers(settings)
+    offered, servers = await offers.offered(settings)
     rows: _Rows = {}
     _join(rows, await asyncio.to_thread(_marked, marks))
     _join(rows, offered)
-    sources = [*_servers(servers), *_providers(keys, offered)]
+    sources = [*_servers(servers), *_providers(offers, offered)]
     base = settings.api_base
     if base and server_root(base) not in [server_root(each.api_base) for each in servers]:
-        sources.append(_Source(base, _at(keys, base, settings.model)))
+        sources.append(_Source(base, _at(offers, base, settings.model)))
     sent = prompt if isinstance(prompt, int) else await asyncio.to_thread(prompt_tokens, prompt)
     waiting = {asyncio.ensure_future(source.ask): source for source in sources}
     problems: list[str] = []
@@ -116,30 +112,24 @@ def _servers(servers: Iterable[LocalServer]) -> Iterator[_Source]:
         yield _Source(f"{server.name} on this machine", _with_facts(server, rows_of([server]), {}))
 
 
-def _providers(keys: KeyStore, rows: Iterable[ModelRow]) -> Iterator[_Source]:
+def _providers(offers: ModelOffers, rows: Iterable[ModelRow]) -> Iterator[_Source]:
     """Yield the providers whose key is set or kept; their well-known models are then ready."""
     ready = {row.name.partition("/")[0] for row in rows if row.ready and row.api_base is None}
     for provider, row in providers().items():
         if lists_models(provider) and (row.found_key(os.environ) or provider in ready):
-            yield _Source(provider, _offered_by(provider, keys), provider)
+            yield _Source(provider, _offered_by(provider, offers), provider)
 
 
-async def _offered_by(provider: str, keys: KeyStore) -> list[ModelRow]:
+async def _offered_by(provider: str, offers: ModelOffers) -> list[ModelRow]:
     row = providers()[provider]
-    key = row.found_key(os.environ) or await _kept(keys, row.keys)
+    key = row.found_key(os.environ) or await offers.kept_key(row.keys)
     found = await models_of(provider, key or "", os.environ)
     return [ModelRow(name, "hosted", True, facts=facts) for name, facts in found.items()]
 
 
-async def _kept(keys: KeyStore, variables: Iterable[str]) -> str | None:
-    """Return the first key that is kept. Raises ConfigError."""
-    found = [await asyncio.to_thread(keys.find, variable) for variable in variables]
-    return next(filter(None, found), None)
-
-
-async def _at(keys: KeyStore, base: str, model: str | None) -> list[ModelRow]:
+async def _at(offers: ModelOffers, base: str, model: str | None) -> list[ModelRow]:
     """Ask the server in use, with its own key, or that which requests for the model take there."""
-    key = await _kept(keys, [server_variable(base)])
+    key = await offers.kept_key([server_variable(base)])
     if key is None:
         target = native_target(model or "openai/", base, None, os.environ)
         speaks_openai = target is not None and target.provider == "openai"

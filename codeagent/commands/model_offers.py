@@ -25,15 +25,11 @@ class ModelOffers:
     def __init__(self, keys: KeyStore) -> None:
         self._keys = keys
 
-    async def offered(self, settings: Settings) -> tuple[ModelRow, ...]:
-        """Return the models worth offering: the one in use, hosted ones with a key, and those of
-        local servers."""
-        return (await self.offered_and_servers(settings))[0]
-
-    async def offered_and_servers(
+    async def offered(
         self, settings: Settings
     ) -> tuple[tuple[ModelRow, ...], tuple[LocalServer, ...]]:
-        """Return the models worth offering, and the local servers that serve some of them."""
+        """Return the models worth offering: the one in use, hosted ones with a key, and those of
+        local servers; and these servers."""
         names = [] if settings.model in (None, _DEMO.name) else [settings.model]
         names += [name for name in OFFERED if name != settings.model]
         probing = asyncio.ensure_future(local_servers())
@@ -70,13 +66,12 @@ class ModelOffers:
     async def has_key(self, variables: Iterable[str]) -> bool:
         """Whether one of the variables is set, or a key is kept for it. Raises ConfigError."""
         wanted = tuple(variables)
-        if any(os.environ.get(variable) for variable in wanted):
-            return True
-        return any(
-            await asyncio.gather(
-                *(asyncio.to_thread(self._keys.find, variable) for variable in wanted)
-            )
-        )
+        return any(map(os.environ.get, wanted)) or await self.kept_key(wanted) is not None
+
+    async def kept_key(self, variables: Iterable[str]) -> str | None:
+        """Return the key that is kept for the first variable that has one. Raises ConfigError."""
+        found = [asyncio.to_thread(self._keys.find, variable) for variable in variables]
+        return next(filter(None, await asyncio.gather(*found)), None)
 
     async def missing(self, settings: Settings) -> Missing:
         """Say that no model is set, and list those of the given server, or else those of this

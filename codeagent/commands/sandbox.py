@@ -5,11 +5,10 @@ import os
 import sys
 from collections.abc import Coroutine, Mapping
 from dataclasses import asdict, replace
-from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
 from codeagent.changes.diff import count
-from codeagent.commands.actions import run_added
+from codeagent.commands.actions import actions_in, add_added, run_added
 from codeagent.commands.arguments import (
     add_cwd,
     add_flag,
@@ -48,7 +47,7 @@ _ACTIONS = ("status", "build", "test", "shell", "prune", "cache", "git")
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
-    actions = parser.add_subparsers(dest="action", metavar="ACTION", required=True)
+    actions = actions_in(parser)
     status = actions.add_parser(
         "status", help="the engine, the image in use and the running containers"
     )
@@ -57,11 +56,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         "build", help="build the repository's own image if you trust it, else pull the default"
     )
     how = build.add_mutually_exclusive_group()
-    how.add_argument(
-        "--offline",
-        action="store_true",
-        help="build from this distribution's packages (root, Debian)",
-    )
+    add_flag(how, "--offline", "build from this distribution's packages (root, Debian)")
     how.add_argument(
         "--network",
         dest="build_network",
@@ -81,9 +76,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     )
     add_flag(cache, "--clear", "remove all of it")
     for _, action in actions_of("sandbox", _ACTIONS):
-        import_module(action.module).add_arguments(
-            actions.add_parser(action.name, help=action.about)
-        )
+        add_added(actions, action)
     git = actions.add_parser(
         "git", help="allow or refuse the use of a worktree's or submodule's git directory"
     )

@@ -4,16 +4,14 @@ sessions."""
 import argparse
 import json
 import os
-import sys
 import time
 from collections.abc import Coroutine, Iterable, Iterator, Mapping, Sequence
 from dataclasses import asdict
-from importlib import import_module
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from codeagent.changes.diff import count
-from codeagent.commands.actions import run_added
+from codeagent.commands.actions import Actions, actions_in, add_added, run_added
 from codeagent.commands.arguments import (
     add_cwd,
     add_flag,
@@ -25,7 +23,6 @@ from codeagent.commands.arguments import (
 )
 from codeagent.commands.session_show import approval_lines, call_line, show
 from codeagent.config.extensions import actions_of
-from codeagent.console.colour import for_eyes
 from codeagent.console.table import Column, print_table
 from codeagent.core.audit import CallRecord, LedgerRow, audit, decisions
 from codeagent.core.errors import ConfigError, SessionError
@@ -53,14 +50,13 @@ _PATIENCE = 20.0
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
-    actions = parser.add_subparsers(dest="action", metavar="ACTION", required=True)
+    actions = actions_in(parser)
     _add_own(actions)
     for _, action in actions_of("sessions", _ACTIONS):
-        module = import_module(action.module)
-        module.add_arguments(actions.add_parser(action.name, help=action.about))
+        add_added(actions, action)
 
 
-def _add_own(actions: "argparse._SubParsersAction[argparse.ArgumentParser]") -> None:
+def _add_own(actions: Actions) -> None:
     listing = actions.add_parser("list", help="the sessions of this folder, latest first")
     add_flag(listing, "--json", "as one JSON list")
     add_flag(listing, "--all", "the sessions of every folder")
@@ -69,15 +65,9 @@ def _add_own(actions: "argparse._SubParsersAction[argparse.ArgumentParser]") -> 
     add_session_argument(showing)
     add_flag(showing, "--json", "the events, decisions or calls, one per line")
     what = showing.add_mutually_exclusive_group()
-    what.add_argument(
-        "--approvals",
-        action="store_true",
-        help="who allowed or denied what, by which rule, and what exactly",
-    )
-    what.add_argument(
-        "--calls",
-        action="store_true",
-        help="every call: who allowed it, where it ran, its exit code and duration",
+    add_flag(what, "--approvals", "who allowed or denied what, by which rule, and what exactly")
+    add_flag(
+        what, "--calls", "every call: who allowed it, where it ran, its exit code and duration"
     )
     checking = actions.add_parser(
         "check", help="verify a session log: records, order, one result per call"
@@ -155,9 +145,9 @@ def add_session_argument(
         "id", metavar="ID", nargs="?", help="the session; the beginning of its ID is enough"
     )
     completed_by(session, "sessions")
-    which.add_argument("--last", action="store_true", help=last)
+    add_flag(which, "--last", last)
     for name, about in others.items():
-        which.add_argument(f"--{name}", action="store_true", help=about)
+        add_flag(which, f"--{name}", about)
 
 
 def main(args: argparse.Namespace, app: "App") -> int | Coroutine[Any, Any, int]:
@@ -207,6 +197,16 @@ def chosen(store: SessionStore, args: argparse.Namespace) -> str:
     return store.find(args.id) if args.id is not None else store.last()
 
 
+def chosen_here(store: SessionStore, args: argparse.Namespace, *, several: bool) -> list[str]:
+    """Return the ids of the session that the arguments name, or else the last one of this folder;
+    if `several`, of all sessions, or with `--here` of those of this folder. Raises
+    SessionNotFound."""
+    here = str(Path.cwd().resolve())
+    if several:
+        return [one for one in store.ids() if not args.here or store.is_of(one, here)]
+    return [store.last(here) if args.id is None else store.find(args.id)]
+
+
 def _list(store: SessionStore, workspace: Path | None, *, as_json: bool) -> int:
     """List the sessions of a workspace, or all, with a heading on a line of its own."""
     summaries = store.summaries()
@@ -226,15 +226,15 @@ def _list(store: SessionStore, workspace: Path | None, *, as_json: bool) -> int:
                 ago(summary.modified, time.time()),
                 *((summary.workspace,) if folder else ()),
                 "in use" if summary.in_use else "",
-                summary.title or summary.prompt,
+                summary.name,
             )
             for summary in listed
         ]
         columns = (_SESSION, _WHEN, *folder, Column(style="yellow"), _PROMPT)
         print_table(columns, rows, _plain_list(listed, folders=workspace is None))
     if not listed and workspace:
-        hint = "; codeagent starts one, and so does codeagent run PROMPT"
-        say(f"no session of {visible(str(workspace))}{hint if for_eyes(sys.stderr) else ''}")
+        hint = "codeagent starts one, and so does codeagent run PROMPT"
+        say(f"no session of {visible(str(workspace))}", hint)
     if others := len(summaries) - len(listed):
         say(f"{_sessions(others)} of other folders: codeagent sessions list --all")
     return 0
@@ -245,7 +245,7 @@ def _plain_list(listed: Sequence[SessionSummary], *, folders: bool) -> Iterator[
     yield f"{'SESSION':<{width}}  {'LAST WRITTEN':<16}  {'TITLE OR PROMPT':<60}{'  FOLDER' if folders else ''}"
     for summary in listed:
         state = "  in use" if summary.in_use else ""
-        name = one_line(summary.title or summary.prompt, 60)
+        name = one_line(summary.name, 60)
         folder = f"  {on_one_line(summary.workspace)}" if folders else ""
         yield f"{summary.id}  {_moment(summary.modified)}  {name:<60}{folder}{state}".rstrip()
 
@@ -290,10 +290,9 @@ def _search(
         )
         say(f"there may be more: these are the newest {len(found.hits)}; {cut}")
     if not found.hits:
-        hint = "; try fewer words: a match contains all of them"
         say(
-            f"nothing found in {_sessions(found.sessions)} of {visible(str(workspace))}"
-            f"{hint if for_eyes(sys.stderr) else ''}"
+            f"nothing found in {_sessions(found.sessions)} of {visible(str(workspace))}",
+            "try fewer words: a match contains all of them",
         )
     return 0 if found.hits else 1
 
@@ -330,7 +329,7 @@ def _prune(store: SessionStore, rule: PruneRule, *, dry_run: bool) -> int:
             continue
         removed.add(found.summary.id)
         total += found.size
-        print(f"{found.summary.id}  {one_line(found.summary.title or found.summary.prompt, 60)}")
+        print(f"{found.summary.id}  {one_line(found.summary.name, 60)}")
     if not dry_run:
         store.titles.forget(removed)
     would = "would be removed" if dry_run else "removed"

@@ -2,11 +2,10 @@
 
 import argparse
 from importlib import import_module
-from pathlib import Path
 from typing import TYPE_CHECKING
 
 from codeagent.commands.arguments import add_flag, open_store
-from codeagent.commands.sessions import add_session_argument
+from codeagent.commands.sessions import add_session_argument, chosen_here
 from codeagent.config.extensions import actions_of
 from codeagent.console.table import LABEL, TEXT, Column, print_facts, print_table
 from codeagent.core.audit import COUNTED, SessionStats, gather_stats
@@ -42,16 +41,9 @@ def main(args: argparse.Namespace, app: "App") -> int:
         if (code := import_module(option.module).main(args, app)) is not None:
             return int(code)
     store = open_store()
-    if args.here or args.all:
-        ids = [
-            one for one in store.ids() if args.all or store.is_of(one, str(Path.cwd().resolve()))
-        ]
-        title = f"{len(ids)} session{'s' * (len(ids) != 1)}"
-    else:
-        title = (
-            store.find(args.id) if args.id is not None else store.last(str(Path.cwd().resolve()))
-        )
-        ids = [title]
+    several = args.here or args.all
+    ids = chosen_here(store, args, several=several)
+    title = f"{len(ids)} session{'s' * (len(ids) != 1)}" if several else ids[0]
     with_children = [one for session_id in ids for one in (session_id, *store.children(session_id))]
     stats = gather_stats(
         event for session_id in with_children for event in store.read_only(session_id, COUNTED)

@@ -27,6 +27,7 @@ from codeagent.commands.arguments import (
     read_named,
     refuse_if_off,
     say,
+    say_problems,
     settings_of,
     workspace_of,
 )
@@ -43,7 +44,7 @@ from codeagent.core.dataclass import dataclass
 from codeagent.core.errors import ConfigError
 from codeagent.core.extension import InFolders, ProjectFiles, resolved
 from codeagent.core.recipes import Recipe, RecipeInput, RecipeStep, checked_values
-from codeagent.core.sanitize import one_line, visible_json
+from codeagent.core.sanitize import one_line
 from codeagent.core.tool import Denied, NotFound, Tool, ToolDefinition
 from codeagent.core.toolbox import Toolbox
 from codeagent.tools.catalog import ToolCatalog
@@ -283,7 +284,10 @@ async def _show(args: argparse.Namespace, local: LocalEnvironment, app: "App") -
             return 2
         [definition] = [one for one in tools.definitions() if one.name == tool.name]
     facts = _facts(tool, definition)
-    print(visible_json(json.dumps(facts, indent=2)) if args.json else _described(facts))
+    if args.json:
+        print_json(facts)
+    else:
+        print(_described(facts))
     return 0
 
 
@@ -378,8 +382,7 @@ def _check(
         *tools.refusals(file, found),
         *tools.names.misnamed_agents(loaded.agents),
     ]
-    for problem in wrong:
-        say(f"{problem.level}: {problem}" if problem.level == "warning" else str(problem))
+    say_problems(wrong)
     if any(problem.level == "error" for problem in wrong):
         return 2
     print(f"{shown}: {', '.join(names) or 'no tool'}")

@@ -30,10 +30,11 @@ _PART_STYLES: dict[str, Style] = {"heading": "bold", "name": "cyan", "option": "
 
 def wish(choice: str) -> None:
     """Apply `--color` (auto, always or never), also to the programs that this one starts."""
-    for name in ("NO_COLOR", "FORCE_COLOR") if choice != "auto" else ():
+    if choice == "auto":
+        return
+    for name in ("NO_COLOR", "FORCE_COLOR"):
         os.environ.pop(name, None)
-    if choice != "auto":
-        os.environ["NO_COLOR" if choice == "never" else "FORCE_COLOR"] = "1"
+    os.environ["NO_COLOR" if choice == "never" else "FORCE_COLOR"] = "1"
 
 
 def for_eyes(stream: TextIO) -> bool:

@@ -5,7 +5,8 @@ import asyncio
 import time
 from collections.abc import Callable, Sequence
 from math import ceil
-from unicodedata import east_asian_width
+
+from rich.cells import cell_len, chop_cells
 
 from codeagent.core.events import (
     KnownEvent,
@@ -156,14 +157,9 @@ class LiveLine:
 
 
 def _cells(text: str) -> int:
-    return sum(2 if east_asian_width(each) in "WF" else 1 for each in _STYLES.sub("", text))
+    return cell_len(_STYLES.sub("", text))
 
 
 def _cut(text: str, cells: int) -> str:
     """Return as much of the text as fits; a line that wrapped could not be removed again."""
-    left = cells
-    for at, character in enumerate(text):
-        left -= 2 if east_asian_width(character) in "WF" else 1
-        if left < 0:
-            return text[:at]
-    return text
+    return text if cell_len(text) <= cells else chop_cells(text, cells)[0]

@@ -1,4 +1,5 @@
-"""Cancel tokens: a tree of session → run → call → child agent."""
+"""Cancel tokens, a tree of session → run → call → child agent; and work that a cancellation waits
+for."""
 
 import asyncio
 from collections.abc import Callable, Coroutine
@@ -85,3 +86,13 @@ class CancelToken:
         if not task.done() or task.cancelled():
             raise RunCancelled(self.reason or "cancelled")
         return task.result()
+
+
+async def completed(work: Callable[[], T]) -> T:
+    """Do the work in a thread; a caller that is cancelled waits for its end."""
+    thread = asyncio.ensure_future(asyncio.to_thread(work))
+    try:
+        return await asyncio.shield(thread)
+    except asyncio.CancelledError:
+        await asyncio.wait({thread})
+        raise

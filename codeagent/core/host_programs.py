@@ -179,6 +179,41 @@ def run_program(
     return subprocess.CompletedProcess(arguments, process.returncode, out, errors)
 
 
+async def finish_program(
+    row: HostProgram,
+    arguments: Sequence[str | Path],
+    *,
+    folder: str | Path,
+    environment: Mapping[str, str],
+    seconds: float,
+    data: bytes | None = None,
+    **streams: Any,
+) -> subprocess.CompletedProcess[bytes]:
+    """Start a program in a session of its own, give it `data` to read, and wait for its end.
+
+    All that it started is killed with it after `seconds`, or if the wait is cancelled. Raises
+    OSError, TimeoutError.
+    """
+    piped = {"stdout": subprocess.PIPE, "stderr": subprocess.PIPE} | streams
+    process = await start_program(
+        row,
+        arguments,
+        folder=folder,
+        environment=environment,
+        stdin=subprocess.DEVNULL if data is None else subprocess.PIPE,
+        start_new_session=True,
+        **piped,
+    )
+    try:
+        async with asyncio.timeout(seconds):
+            out, errors = await process.communicate(data)
+    finally:
+        if process.returncode is None:
+            os.killpg(process.pid, signal.SIGKILL)
+            await process.wait()
+    return subprocess.CompletedProcess(arguments, await process.wait(), out, errors)
+
+
 def _marked(row: HostProgram, environment: Mapping[str, str], mark: str | None) -> dict[str, str]:
     return {**environment, MARK: mark} if mark else marked_environment(row, environment)
 

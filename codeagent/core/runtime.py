@@ -63,6 +63,11 @@ class SessionSummary:
     title: str = ""
     """The name that the user gave it."""
 
+    @property
+    def name(self) -> str:
+        """Its title, or else its first prompt."""
+        return self.title or self.prompt
+
 
 class AgentHandle(Protocol):
     """One conversation: acts go in, events come out."""

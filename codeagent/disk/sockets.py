@@ -23,6 +23,20 @@ def address_of(path: Path) -> Iterator[str]:
         yield str((folder if folder.exists() else path.parent) / path.name)
 
 
+def connect_to(path: Path, seconds: float) -> socket.socket:
+    """Connect to the socket at a path, which has so long to take it and for each answer. The caller
+    closes it. Raises OSError."""
+    connection = socket.socket(socket.AF_UNIX)
+    connection.settimeout(seconds)
+    try:
+        with address_of(path) as address:
+            connection.connect(address)
+    except OSError:
+        connection.close()
+        raise
+    return connection
+
+
 def listen_at(path: Path, mode: int = 0o600) -> socket.socket:
     """Listen on a socket at a path that is free. The caller closes it, and removes the path. Raises
     OSError."""

@@ -1,8 +1,7 @@
 """Asks hosted providers for their models, which needs a valid key and costs nothing."""
 
 import asyncio
-import json
-from collections.abc import Iterator, Mapping
+from collections.abc import Mapping
 from typing import Any
 from urllib.parse import urlsplit
 
@@ -11,6 +10,8 @@ from codeagent.core.errors import ModelError
 from codeagent.core.model import ModelFacts
 from codeagent.llm.catalog import facts_of
 from codeagent.llm.providers import key_headers, providers
+from codeagent.llm.server_details import answer_of, decoded_in, entries_of, facts_in
+from codeagent.net.http import http_client
 
 _SECONDS = 4.0
 """How long a provider may take; others are shown in the meantime."""
@@ -58,7 +59,7 @@ async def models_of(
         raise ModelError(f"no answer from {host}", kind="connection")
     if status in (401, 403):
         raise ModelError(f"the key was refused by {host}", kind="auth")
-    entries = sorted(_entries(body) if status == 200 else (), key=_age)
+    entries = sorted(entries_of(decoded_in(body)) if status == 200 else (), key=_age)
     if not entries:
         raise ModelError(f"{host} listed no models (status {status})", kind="server")
     return await asyncio.to_thread(_known, provider, entries[:_MOST])
@@ -71,29 +72,21 @@ async def ask_provider(
 
     Returns its host, the status, None if nothing came in time, and the body.
     """
-    from codeagent.llm.server_details import answer_of  # libcurl is loaded with the first request
-    from codeagent.net.http import HttpClient
-
     place, row = _PLACES.get(provider, ModelList()), providers()[provider]
     base = (row.custom_base(environment) or place.base or row.base or "").rstrip("/")
     headers = (
         {"x-goog-api-key": key} if provider == "gemini" else key_headers(provider, key, environment)
     )
-    client = HttpClient(seconds)
     try:
-        async with asyncio.timeout(seconds):
+        async with http_client(seconds) as client:
             status, body = await answer_of(client, "GET", base + (path or place.path), headers)
     except TimeoutError:
         status, body = None, b""
-    finally:
-        await client.close()
     return urlsplit(base).netloc or base, status or None, body
 
 
 def _known(provider: str, entries: list[dict[str, Any]]) -> dict[str, ModelFacts]:
     """Return what the provider says, completed from the table; blocks on a file."""
-    from codeagent.llm.server_details import facts_in
-
     found: dict[str, ModelFacts] = {}
     for entry in entries:
         given = str(entry.get("id") or entry.get("name") or "").removeprefix("models/")
@@ -103,19 +96,6 @@ def _known(provider: str, entries: list[dict[str, Any]]) -> dict[str, ModelFacts
         if (known := facts_of(name)) is not None:
             found[name] = facts_in(entry).or_else(known)
     return found
-
-
-def _entries(body: bytes) -> Iterator[dict[str, Any]]:
-    """Yield the entries of a list of models, as most providers, Gemini and Together write it."""
-    try:
-        answer = json.loads(body)
-    except (ValueError, RecursionError):
-        return
-    match answer:
-        case {"data": list(entries)} | {"models": list(entries)} | list(entries):
-            yield from (entry for entry in entries if isinstance(entry, dict))
-        case _:
-            return
 
 
 def _age(entry: dict[str, Any]) -> float:

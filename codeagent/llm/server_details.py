@@ -10,7 +10,7 @@ from typing import Any
 from codeagent.core.lazy_regex import lazy_regex
 from codeagent.core.model import ModelFacts
 from codeagent.llm.providers import server_root
-from codeagent.net.http import HttpClient
+from codeagent.net.http import HttpClient, http_client
 
 _SECONDS = 2.0
 """For all questions together: the first screen waits for them."""
@@ -46,31 +46,22 @@ async def ask_about(
 ) -> dict[str, ModelFacts] | None:
     """Do as `ask_server`, for several models of a server."""
     root, query = server_root(base)
-    client = HttpClient(_SECONDS)
     try:
-        async with asyncio.timeout(_SECONDS):
-            *answers, shown = await asyncio.gather(
-                json_of(client, "GET", f"{root}/props{query}", headers),
-                json_of(client, "GET", f"{root}/v1/models{query}", headers),
-                json_of(client, "GET", f"{root}/api/v0/models{query}", headers),
-                json_of(client, "GET", f"{root}/api/ps{query}", headers),
-                asyncio.gather(
-                    *(
-                        json_of(
-                            client,
-                            "POST",
-                            f"{root}/api/show{query}",
-                            headers,
-                            json.dumps({"model": model}).encode(),
-                        )
-                        for model in models
-                    )
-                ),
+        async with http_client(_SECONDS) as client:
+
+            async def told(path: str) -> dict[str, Any] | None:
+                return await json_of(client, "GET", f"{root}/{path}{query}", headers)
+
+            async def shown_by_ollama(model: str) -> dict[str, Any] | None:
+                body = json.dumps({"model": model}).encode()
+                return await json_of(client, "POST", f"{root}/api/show{query}", headers, body)
+
+            answers, shown = await asyncio.gather(
+                asyncio.gather(*map(told, ("props", "v1/models", "api/v0/models", "api/ps"))),
+                asyncio.gather(*map(shown_by_ollama, models)),
             )
     except TimeoutError:
         return None
-    finally:
-        await client.close()
     if all(answer is None for answer in (*answers, *shown)):
         return None
     props, listed, studio, running = (answer or {} for answer in answers)
@@ -177,16 +168,23 @@ def _table(found: Mapping[str, Any], name: str) -> dict[str, Any]:
 
 def _entry(answer: dict[str, Any], model: str) -> dict[str, Any]:
     """Return the model's entry in a list; the only one, if it has another name."""
-    found = answer.get("data", answer.get("models"))
-    entries = (
-        [entry for entry in found if isinstance(entry, dict)] if isinstance(found, list) else []
-    )
+    entries = entries_of(answer)
     named = (
         entry
         for entry in entries
         if model in (entry.get("id"), entry.get("model"), entry.get("name"))
     )
     return next(named, entries[0] if len(entries) == 1 else {})
+
+
+def entries_of(answer: object) -> list[dict[str, Any]]:
+    """Return the entries of a list of models, as most servers, Ollama and Gemini, and Together
+    write it."""
+    match answer:
+        case {"data": list(entries)} | {"models": list(entries)} | list(entries):
+            return [entry for entry in entries if isinstance(entry, dict)]
+        case _:
+            return []
 
 
 async def json_of(
@@ -221,8 +219,13 @@ async def answer_of(
 
 def object_of(answer: bytes) -> dict[str, Any]:
     """Return the JSON object in an answer; empty if it is not one."""
-    try:
-        decoded = json.loads(answer)
-    except (ValueError, RecursionError):
-        return {}
+    decoded = decoded_in(answer)
     return decoded if isinstance(decoded, dict) else {}
+
+
+def decoded_in(answer: bytes) -> Any:
+    """Return the JSON value in an answer; None if it is not JSON."""
+    try:
+        return json.loads(answer)
+    except (ValueError, RecursionError):
+        return None

@@ -8,6 +8,7 @@ import secrets
 import time
 from collections.abc import Callable, Iterable, Iterator
 from contextlib import AsyncExitStack, contextmanager, suppress
+from dataclasses import astuple
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -224,15 +225,16 @@ class SessionStore:
 
     def summaries(self) -> list[SessionSummary]:
         """Describe every session, the one written to last first."""
-        from codeagent.session.listing import BeginningsCache  # a run lists nothing
+        from codeagent.session.listing import Beginning, SessionCache  # a run lists nothing
 
         titles = self.titles.all()
-        known = BeginningsCache(self._root.parent / "session-beginnings.json")
+        known = SessionCache(self._root.parent / "session-beginnings.json")
         found = []
         for session_id, log, locked in self._statuses():
-            if (beginning := known.get(session_id)) is None:
+            if (beginning := Beginning.of(known.get(session_id))) is None:
                 beginning = self._beginning(session_id)
-                known.put(session_id, beginning)
+                if beginning.is_final:
+                    known.put(session_id, list(astuple(beginning)))
             title = titles.get(session_id, "")
             found.append(self._summary(session_id, log, beginning, title, locked=locked))
         known.save({summary.id for summary in found})

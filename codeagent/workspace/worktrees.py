@@ -6,16 +6,16 @@ ignores or that is too large for a snapshot. In a repository it is a linked work
 checked out; git itself is not run.
 """
 
-import asyncio
 import os
 import shutil
 from collections.abc import Callable
 from contextlib import suppress
 from functools import partial
 from pathlib import Path
-from typing import Any, TypeVar
+from typing import Any
 
 from codeagent.config.local_environment import ORIGIN
+from codeagent.core.cancel import completed
 from codeagent.core.changes import Change
 from codeagent.core.checkpoints import Node, Snapshot
 from codeagent.core.dataclass import dataclass
@@ -27,7 +27,6 @@ from codeagent.disk.repository import OutsideGit, repository_of
 from codeagent.workspace.checkpoints import GitCheckpoints
 from codeagent.workspace.git_status import copy_regular
 
-T = TypeVar("T")
 _FILES, _LINK, _BEGUN = "files", "link", "begun"
 _PREFIX = "codeagent-"
 _LONGEST_PATH = 4096
@@ -89,7 +88,7 @@ class Worktree:
 
     async def remove(self) -> None:
         """Remove it from the disk; idempotent."""
-        await _completed(self._folder.remove)
+        await completed(self._folder.remove)
 
     def keep(self, origin: Path) -> None:
         """Let it outlive this process, as a copy of `origin`; `kept_worktree` opens it again.
@@ -119,19 +118,19 @@ async def make_worktree(
     """
     folder = _Folder(place / name, files)
     try:
-        await _completed(folder.make)
+        await completed(folder.make)
         await workspace.write_out((await workspace.take()).id, folder.files)
-        git = await _completed(partial(_link, root, folder, agreed))
+        git = await completed(partial(_link, root, folder, agreed))
         store = GitCheckpoints(folder.path, folder.files)
         folder.before_removal = store.close
         return Worktree(folder, store, await store.take(), git)
     except OSError as error:
-        await _completed(folder.remove)
+        await completed(folder.remove)
         raise CheckpointError(
             f"no worktree can be made in {folder.path} ({error.strerror})"
         ) from error
     except BaseException:
-        await _completed(folder.remove)
+        await completed(folder.remove)
         raise
 
 
@@ -154,16 +153,6 @@ def discard(folder: Path) -> None:
     with suppress(OSError), closing_fd(open_lock_file(lock, create=False)) as fd:
         if try_lock(fd):
             _remove(folder, lock)
-
-
-async def _completed(work: Callable[[], T]) -> T:
-    """Do the work in a thread; a caller that is cancelled waits for its end."""
-    thread = asyncio.ensure_future(asyncio.to_thread(work))
-    try:
-        return await asyncio.shield(thread)
-    except asyncio.CancelledError:
-        await asyncio.wait({thread})
-        raise
 
 
 def sweep(place: Path) -> None:

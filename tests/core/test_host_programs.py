@@ -62,7 +62,15 @@ MODULES = {
 }
 """The modules that start the program of each row."""
 OURS = frozenset(
-    {"start_program", "open_program", "run_program", "marked_environment", "set_limits", "new_mark"}
+    {
+        "start_program",
+        "open_program",
+        "run_program",
+        "finish_program",
+        "marked_environment",
+        "set_limits",
+        "new_mark",
+    }
 )
 STARTS = {
     "subprocess": {

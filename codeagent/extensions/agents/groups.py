@@ -12,6 +12,7 @@ from codeagent.agent.calls import StopReport
 from codeagent.agent.conversation import Conversation, RunContext
 from codeagent.agent.limits import Limits, RunMeter
 from codeagent.agent.parts import Host
+from codeagent.changes.diff import count
 from codeagent.core.acts import RunGroup
 from codeagent.core.agents import AgentDefinition
 from codeagent.core.cancel import CancelToken
@@ -119,9 +120,9 @@ class _Member:
         """Return its end state, and what it said last."""
         turns = sum(run.finished.turns for run in self.runs)
         calls = sum(run.finished.calls for run in self.runs)
-        counts = [_count(len(self.runs), "run"), _count(turns, "turn"), _count(calls, "call")]
+        counts = [count(len(self.runs), "run"), count(turns, "turn"), count(calls, "call")]
         if self.inbox.waiting:
-            counts.append(f"{_count(self.inbox.waiting, 'message')} not read")
+            counts.append(f"{count(self.inbox.waiting, 'message')} not read")
         state = f"{self.name}: {self._state()} ({', '.join(counts)})"
         said = self.runs[-1].finished.text.strip() if self.runs else ""
         cut = f"{said[:_LONGEST_ANSWER]}\n[… {len(said) - _LONGEST_ANSWER} characters left out …]"
@@ -148,10 +149,6 @@ class _Member:
                 return f"failed: {self.runs[-1].finished.error or 'it did not say why'}"
             case reason:
                 assert_never(reason)
-
-
-def _count(number: int, what: str) -> str:
-    return f"{number} {what}{'s' * (number != 1)}"
 
 
 class GroupWork:

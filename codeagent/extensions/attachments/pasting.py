@@ -48,7 +48,9 @@ _ODD = re.compile(r"[^A-Za-z0-9_-]+")
 async def pasted(workspace: Path, text: str | None) -> str:
     """Return the mentions to insert in place of a pasted text, or for the image on the clipboard;
     empty if it is neither paths of files nor an image."""
-    return await asyncio.to_thread(_clipboard if text is None else _dropped, workspace, text or "")
+    if text is None:
+        return await asyncio.to_thread(_clipboard, workspace)
+    return await asyncio.to_thread(_dropped, workspace, text)
 
 
 def clean(folder: Path) -> None:
@@ -60,7 +62,7 @@ def clean(folder: Path) -> None:
                 file.unlink()
 
 
-def _clipboard(workspace: Path, text: str) -> str:
+def _clipboard(workspace: Path) -> str:
     for name, *arguments in _CLIPBOARDS:
         if (program := find_program(name, workspace)) is None:
             continue

@@ -1,15 +1,11 @@
 """`codeagent attach`: shows a detached session on this terminal."""
 
 import argparse
-from typing import TYPE_CHECKING
 
 from codeagent.commands.arguments import completed_by, open_store
 from codeagent.commands.chat import require_terminal
 from codeagent.core.errors import ConfigError
 from codeagent.extensions.board.attaching import attach, held_session, last_held
-
-if TYPE_CHECKING:
-    from codeagent.commands.ports import App
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
@@ -22,7 +18,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     completed_by(session, "sessions")
 
 
-def main(args: argparse.Namespace, app: "App") -> int:
+def main(args: argparse.Namespace, app: object) -> int:
     require_terminal("`codeagent sessions board` also works in a pipe")
     if args.id is None:
         attach(last_held())
@@ -30,7 +26,6 @@ def main(args: argparse.Namespace, app: "App") -> int:
     store = open_store()
     session_id = store.find(args.id)
     if (held := held_session(store, session_id)) is None:
-        store.check_free(session_id)
         raise ConfigError(f"it is not running: codeagent --resume {session_id} continues it")
     attach(held)
     return 0

@@ -11,7 +11,7 @@ from pathlib import Path
 
 from codeagent.commands.arguments import say
 from codeagent.core.errors import ConfigError, SessionInUse
-from codeagent.disk.sockets import address_of
+from codeagent.disk.sockets import connect_to
 from codeagent.extensions.board.holder import ATTACH, BUSY, ENDED, LEAVE, LEFT, RESIZED, held_socket
 from codeagent.session.store import SessionStore
 from codeagent.tui.terminal import RESET
@@ -21,12 +21,15 @@ _PATIENCE = 5.0
 
 
 def held_session(store: SessionStore, session_id: str) -> Path | None:
-    """Return the socket of a detached session; None if the session is not one."""
+    """Return the socket of a detached session; None if no process works on it. Raises SessionInUse
+    if one does that holds no screen."""
     try:
         store.check_free(session_id)
     except SessionInUse as error:
         path = held_socket(error.pid or 0)
-        return path if path.exists() else None
+        if path.exists():
+            return path
+        raise
     return None
 
 
@@ -76,22 +79,17 @@ def leave() -> None:
 
 def connected(path: Path) -> socket.socket:
     """Connect to a detached session of this user. Raises ConfigError."""
-    with ExitStack() as stack:
-        connection = stack.enter_context(socket.socket(socket.AF_UNIX))
-        connection.settimeout(_PATIENCE)
-        try:
-            if path.stat().st_uid != os.getuid():
-                raise ConfigError(f"{path} belongs to another user; nothing was sent to it")
-            with address_of(path) as address:
-                connection.connect(address)
-        except (FileNotFoundError, ConnectionRefusedError):
-            path.unlink(missing_ok=True)  # its process was killed
-            raise ConfigError(
-                "that session is no longer detached: codeagent --resume opens it"
-            ) from None
-        except OSError as error:
-            reason = error.strerror or error
-            raise ConfigError(f"that session does not answer ({reason}): try again") from error
-        connection.settimeout(None)
-        stack.pop_all()
-        return connection
+    try:
+        if path.stat().st_uid != os.getuid():
+            raise ConfigError(f"{path} belongs to another user; nothing was sent to it")
+        connection = connect_to(path, _PATIENCE)
+    except (FileNotFoundError, ConnectionRefusedError):
+        path.unlink(missing_ok=True)  # its process was killed
+        raise ConfigError(
+            "that session is no longer detached: codeagent --resume opens it"
+        ) from None
+    except OSError as error:
+        reason = error.strerror or error
+        raise ConfigError(f"that session does not answer ({reason}): try again") from error
+    connection.settimeout(None)
+    return connection

@@ -19,7 +19,6 @@ from codeagent.commands.arguments import (
 )
 from codeagent.commands.chat import open_screen
 from codeagent.config.local_environment import folders_of
-from codeagent.console.colour import for_eyes
 from codeagent.console.table import Column, print_table
 from codeagent.core.sanitize import on_one_line, one_line
 from codeagent.extensions.board.attaching import attach, held_session
@@ -65,14 +64,12 @@ def main(args: argparse.Namespace, app: "App") -> int:
     if (held := held_session(store, session_id)) is not None:
         attach(held)
         return 0
-    store.check_free(session_id)
     return open_screen(workspace, app, resume=session_id)
 
 
 def _table(rows: Sequence[BoardRow], which: str) -> int:
     if not rows:
-        hint = "; codeagent starts one, and so does codeagent run PROMPT"
-        say(f"no session{which}{hint if for_eyes(sys.stderr) else ''}")
+        say(f"no session{which}", "codeagent starts one, and so does codeagent run PROMPT")
         return 0
     cells = (
         (SIGNS[row.state], row.state, row.age, _cost(row), row.id, row.title, row.folder)

@@ -85,9 +85,6 @@ class BoardPage(Page[BoardRow | None], inherit_bindings=False):
         self._read()
         self.set_interval(_LOOK, self._read)
 
-    def whole(self) -> str:
-        return self.pane.everything()
-
     def action_open(self) -> None:
         if (row := self._marked) is not None:
             self.dismiss(row)
@@ -216,7 +213,6 @@ async def board(chat: ChatScreen, argument: str) -> None:
         return
     held = await asyncio.to_thread(held_session, store, row.id)
     if held is None:
-        await asyncio.to_thread(store.check_free, row.id)
         if (client := chat.outbox.client) is not None and client.running:
             chat.tell(f"this session is working: codeagent --resume {row.id} opens the other")
             return

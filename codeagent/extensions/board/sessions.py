@@ -107,7 +107,7 @@ class SessionBoard:
         return BoardRow(
             id=summary.id,
             state=state,
-            title=one_line(summary.title or summary.prompt, 80) or "(nothing said)",
+            title=one_line(summary.name, 80) or "(nothing said)",
             folder=summary.workspace,
             cost_usd=cost,
             modified=summary.modified,

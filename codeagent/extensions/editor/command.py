@@ -1,24 +1,19 @@
 """`codeagent send-selection`: what an editor runs to send its selection."""
 
 import argparse
-import socket
 from pathlib import Path
-from typing import TYPE_CHECKING
 
 from codeagent.config.local_environment import state_dir
 from codeagent.core.errors import ConfigError
 from codeagent.core.extension import Finding
 from codeagent.core.sanitize import one_line
-from codeagent.disk.sockets import address_of
+from codeagent.disk.sockets import connect_to
 from codeagent.extensions.editor.listeners import (
     LINES,
     SelectionListener,
     listeners_for,
     why_impossible,
 )
-
-if TYPE_CHECKING:
-    from codeagent.commands.ports import App
 
 _SECONDS = 5.0
 _LONGEST_REPLY = 4096
@@ -31,7 +26,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     )
 
 
-def main(args: argparse.Namespace, app: "App") -> int:
+def main(args: argparse.Namespace, app: object) -> int:
     """Send it to the first screen that takes it. Raises ConfigError."""
     before, _, after = args.selection.rpartition(":")
     name, lines = (before, after) if before and LINES.fullmatch(after) else (args.selection, "")
@@ -63,9 +58,6 @@ def findings(workspace: Path) -> list[Finding]:
 
 def _sent(listener: SelectionListener, message: bytes) -> str:
     """Send a message and return the answer. Raises OSError."""
-    with socket.socket(socket.AF_UNIX) as connection:
-        connection.settimeout(_SECONDS)
-        with address_of(Path(listener.socket)) as address:
-            connection.connect(address)
+    with connect_to(Path(listener.socket), _SECONDS) as connection:
         connection.sendall(message)
         return connection.makefile("rb").readline(_LONGEST_REPLY).decode(errors="replace").strip()

@@ -6,10 +6,11 @@ import os
 import socket
 import time
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from dataclasses import asdict
 from pathlib import Path
 
+from codeagent.config.checking import checked
 from codeagent.core.dataclass import dataclass
 from codeagent.core.lazy_regex import lazy_regex
 from codeagent.disk.private import UnsafeFile, make_private_folder, read_private, replace_private
@@ -70,14 +71,10 @@ def _listening(state: Path) -> Iterator[tuple[Path, socket.socket]]:
 def listeners_for(state: Path, path: Path) -> Iterator[tuple[Path, SelectionListener]]:
     """Yield the listeners whose workspace has the file, the innermost workspace and the newest
     first, with the file that announces each."""
-    files = sorted((state / "editor").glob("*.json"), reverse=True)
     found: list[tuple[Path, SelectionListener]] = []
-    for file in files:
-        try:
-            match json.loads(read_private(file) or b"null"):
-                case {"workspace": str(workspace), "socket": str(socket), "token": str(token)}:
-                    if path.is_relative_to(workspace):
-                        found.append((file, SelectionListener(workspace, socket, token)))
-        except (UnsafeFile, ValueError):
-            continue
+    for file in sorted((state / "editor").glob("*.json"), reverse=True):
+        with suppress(UnsafeFile, ValueError, RecursionError):
+            listener = checked(SelectionListener, json.loads(read_private(file) or b"null"))
+            if path.is_relative_to(listener.workspace):
+                found.append((file, listener))
     yield from sorted(found, key=lambda each: -len(Path(each[1].workspace).parts))

@@ -3,14 +3,13 @@
 It is a module of its own because it starts a program, as its row in `core.host_programs` says.
 """
 
-import asyncio
 import os
-import signal
 from collections.abc import Sequence
 from pathlib import Path
+from subprocess import DEVNULL
 
 from codeagent.core.attention import Terminal
-from codeagent.core.host_programs import NOTIFIER, NOWHERE, minimal, start_program
+from codeagent.core.host_programs import NOTIFIER, NOWHERE, finish_program, minimal
 from codeagent.core.programs import find_program
 from codeagent.core.sanitize import plain_line
 
@@ -37,19 +36,13 @@ async def run(argv: Sequence[str], workspace: Path, terminal: Terminal) -> None:
 
 
 async def _ends_well(argv: Sequence[str], workspace: Path) -> bool:
-    process = await start_program(
+    done = await finish_program(
         NOTIFIER,
         argv,
         folder=NOWHERE,
         environment=minimal(os.environ, *_DESKTOP, outside=workspace),
-        stdin=asyncio.subprocess.DEVNULL,
-        stdout=asyncio.subprocess.DEVNULL,
-        stderr=asyncio.subprocess.DEVNULL,
-        start_new_session=True,
+        seconds=_PATIENCE,
+        stdout=DEVNULL,
+        stderr=DEVNULL,
     )
-    try:
-        async with asyncio.timeout(_PATIENCE):
-            return await process.wait() == 0
-    finally:
-        if process.returncode is None:
-            os.killpg(process.pid, signal.SIGKILL)
+    return done.returncode == 0

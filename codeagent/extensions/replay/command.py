@@ -12,7 +12,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from codeagent.agent.jobs.store import Jobs
-from codeagent.commands.arguments import open_store
+from codeagent.commands.arguments import add_flag, add_sandbox, open_store
 from codeagent.commands.chat import every_extension, require_terminal
 from codeagent.commands.launcher import LocalLauncher
 from codeagent.commands.sessions import add_session_argument, chosen
@@ -58,9 +58,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         type=_speed,
         help="how many times as fast, such as 4 or 0.5 (default: 1)",
     )
-    parser.add_argument(
-        "--step", action="store_true", help="pause before every batch of calls; Enter continues"
-    )
+    add_flag(parser, "--step", "pause before every batch of calls; Enter continues")
     parser.add_argument("--theme", metavar="NAME", help="theme of the screen")
     add_picture_arguments(parser)
     _add_against(parser)
@@ -74,15 +72,10 @@ def _add_against(parser: argparse.ArgumentParser) -> None:
         help="run the same prompts again with this model, on a copy of the files as the session found them",
     )
     add("--api-base", metavar="URL", help="with --against: address of the model's server")
-    add(
-        "--yes",
-        action="store_true",
-        help="with --against: approve everything; what is denied stays denied",
-    )
-    add(
-        "--sandbox",
-        choices=("docker", "off"),
-        help="with --against: off denies bash and python, as nothing would keep them in the copy (default: docker)",
+    add_flag(parser, "--yes", "with --against: approve everything; what is denied stays denied")
+    add_sandbox(
+        parser,
+        "with --against: off denies bash and python, as nothing would keep them in the copy (default: docker)",
     )
     add(
         "--output",
@@ -232,7 +225,7 @@ async def _draw(
     launcher.settings(
         LaunchOptions(theme=args.theme)
     )  # their faults are reported before anything takes time
-    title, at = redactor.clean(summary.title or summary.prompt), masked[0].ts if masked else 0.0
+    title, at = redactor.clean(summary.name), masked[0].ts if masked else 0.0
     about = Recorded(title, at, workspace, config_dir(), args.theme)
     return await draw(request, player, partial(SessionClient, launcher), about)
 

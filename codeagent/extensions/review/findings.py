@@ -2,11 +2,14 @@
 the workspace."""
 
 import asyncio
-from collections.abc import Callable, Iterable
+from collections import Counter
+from collections.abc import Callable, Iterable, Iterator
+from contextlib import suppress
 from dataclasses import asdict
 from typing import Annotated, Literal
 
 from codeagent.agent.parts import Host
+from codeagent.config.checking import WrongValue, checked
 from codeagent.core.dataclass import record
 from codeagent.core.deferred import Field
 from codeagent.core.display import TextBlock
@@ -44,21 +47,6 @@ class ReviewFinding:
     def place(self) -> str:
         return f"{spelled(self.path)}:{self.line}"
 
-    @classmethod
-    def of(cls, given: object) -> "ReviewFinding | None":
-        """Read a finding back from the details of a logged call; None if it is malformed."""
-        match given:
-            case {
-                "path": str(path),
-                "line": int(line),
-                "severity": "high" | "medium" | "low" as severity,
-                "what": str(what),
-                "why": str(why),
-            }:
-                return cls(path=path, line=line, severity=severity, what=what, why=why)
-            case _:
-                return None
-
 
 class FindingArgs(ToolArgs):
     file: PathText
@@ -94,8 +82,7 @@ class ReportFindings(Tool[ReportArgs]):
         return ApprovalKey(kind="text", parts=tuple(one.what for one in args.findings))
 
     def target(self, args: ReportArgs) -> str:
-        counts = ((level, sum(one.severity == level for one in args.findings)) for level in SIGNS)
-        return ", ".join(f"{count} {level}" for level, count in counts if count) or "none"
+        return ", ".join(counts(args.findings)) or "none"
 
     async def run(self, args: ReportArgs, ctx: ToolContext) -> ToolResult:
         found = await asyncio.to_thread(self._checked, args)
@@ -141,10 +128,20 @@ class ReportFindings(Tool[ReportArgs]):
         return self._workspace.relative(given), max(1, data.count(b"\n") + (data[-1:] != b"\n"))
 
 
+def counts(findings: Iterable[ReviewFinding | FindingArgs]) -> Iterator[str]:
+    """Yield how many findings of each severity there are, such as `2 high`."""
+    found = Counter(one.severity for one in findings)
+    return (f"{found[level]} {level}" for level in SIGNS if found[level])
+
+
 def for_step(host: Host) -> ReportFindings:
     return ReportFindings(host.context.workspace, host.context.emitter.notice)
 
 
 def read_back(details: Iterable[object]) -> tuple[ReviewFinding, ...]:
-    """Return the findings that the details of a logged call hold."""
-    return tuple(found for each in details if (found := ReviewFinding.of(each)) is not None)
+    """Return the findings that the details of a logged call hold; malformed ones are left out."""
+    found: list[ReviewFinding] = []
+    for each in details:
+        with suppress(WrongValue):
+            found.append(checked(ReviewFinding, each))
+    return tuple(found)

@@ -15,7 +15,14 @@ from codeagent.core.events import ToolResultAdded
 from codeagent.core.sanitize import one_line
 from codeagent.extensions.review import EXTENSION
 from codeagent.extensions.review.aside import SideQuestions
-from codeagent.extensions.review.findings import SIGNS, TOOL, ReviewFinding, Severity, read_back
+from codeagent.extensions.review.findings import (
+    SIGNS,
+    TOOL,
+    ReviewFinding,
+    Severity,
+    counts,
+    read_back,
+)
 from codeagent.tui.bindings import bindings
 from codeagent.tui.commands import page_rows
 from codeagent.tui.pages.chat import ChatScreen
@@ -84,10 +91,8 @@ class FindingsScreen(Page[None]):
         self._workspace = workspace
         self._rows = FindingList(self._found)
         self.pane: TextPane
-        counts = [(level, sum(one.severity == level for one in found)) for level in SIGNS]
-        note = " · ".join(f"{count} {level}" for level, count in counts if count)
         title = counted(len(self._found), "finding")
-        super().__init__(title, TextPane(*self._shown), note)
+        super().__init__(title, TextPane(*self._shown), " · ".join(counts(found)))
         self.hints = (
             "{page.close} closes",
             "{findings.open} opens it",

@@ -4,8 +4,6 @@ import asyncio
 import os
 import re
 import shlex
-import signal
-import subprocess
 from collections.abc import Mapping
 from typing import Annotated
 
@@ -14,7 +12,7 @@ from codeagent.config.local_environment import agrees_to, config_dir
 from codeagent.core.changes import CommitRefused
 from codeagent.core.deferred import Field
 from codeagent.core.display import TerminalBlock, TextBlock
-from codeagent.core.host_programs import GITHUB, NOWHERE, minimal, start_program
+from codeagent.core.host_programs import GITHUB, NOWHERE, finish_program, minimal
 from codeagent.core.policy import ApprovalKey
 from codeagent.core.ports import Workspace
 from codeagent.core.programs import find_program
@@ -94,36 +92,21 @@ class OpenPullRequest(Tool[PullRequestArgs]):
         if ctx.base not in (None, f"{shlex.join(argv)}\n{body}"):
             raise BaseChanged
         try:
-            code, out, errors = await self._gh(argv, body)
+            done = await finish_program(
+                GITHUB,
+                argv,
+                folder=NOWHERE,
+                environment=self._variables(argv) | {"GH_PROMPT_DISABLED": "1", "NO_COLOR": "1"},
+                seconds=_SECONDS,
+                data=body.encode(),
+            )
         except (OSError, TimeoutError) as error:
             raise Failed(f"gh did not end ({type(error).__name__}); {_PRINT}") from error
-        said = visible((out or errors).decode("utf-8", "replace").strip())
-        if code:
+        said = visible((done.stdout or done.stderr).decode("utf-8", "replace").strip())
+        if done.returncode:
             hint = f"if the branch is not pushed, the user runs git push; else {_PRINT}"
             raise Failed(f"gh refused: {said[-_MOST_SAID:]}\n{hint}")
         return ToolResult.from_text(f"Opened: {said[-_MOST_SAID:]}")
-
-    async def _gh(self, argv: list[str], body: str) -> tuple[int | None, bytes, bytes]:
-        """Return how gh ended and what it said; it is killed if it takes too long, or the user stops
-        the call. Raises OSError, TimeoutError."""
-        process = await start_program(
-            GITHUB,
-            argv,
-            folder=NOWHERE,
-            environment=self._variables(argv) | {"GH_PROMPT_DISABLED": "1", "NO_COLOR": "1"},
-            stdin=subprocess.PIPE,
-            stdout=subprocess.PIPE,
-            stderr=subprocess.PIPE,
-            start_new_session=True,
-        )
-        try:
-            async with asyncio.timeout(_SECONDS):
-                out, errors = await process.communicate(body.encode())
-        finally:
-            if process.returncode is None:
-                os.killpg(process.pid, signal.SIGKILL)
-                await process.wait()
-        return process.returncode, out, errors
 
     def _variables(self, argv: list[str]) -> dict[str, str]:
         host = argv[argv.index("--repo") + 1].partition("/")[0]

@@ -6,7 +6,8 @@ import sys
 from dataclasses import asdict
 from typing import TYPE_CHECKING
 
-from codeagent.commands.arguments import add_cwd, print_json, say, workspace_of
+from codeagent.changes.diff import count
+from codeagent.commands.arguments import add_cwd, add_flag, print_json, say, workspace_of
 from codeagent.commands.tools import tools_of
 from codeagent.config.local_environment import LocalEnvironment
 from codeagent.console.colour import for_eyes
@@ -27,7 +28,7 @@ _COLUMNS = (Column("SET", "cyan"), Column("IS"), Column("TOOLS", right=True), Co
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("name", metavar="NAME", nargs="?", help="the tools of this set")
-    parser.add_argument("--json", action="store_true", help="as one JSON list")
+    add_flag(parser, "--json", "as one JSON list")
     add_cwd(parser)
 
 
@@ -57,7 +58,7 @@ async def main(args: argparse.Namespace, app: "App") -> int:
         (
             one.name,
             f"{one.in_use} on" if one.in_use else _STATES[one.state],
-            counted(one.tools),
+            count(one.tools, "tool"),
             one.about,
         )
         for one in facts
@@ -100,7 +101,3 @@ def _print_tools(toolset: Toolset, *, as_json: bool) -> int:
     )
     print_table((Column("TOOL", "cyan"), Column("DOES")), rows, plain)
     return 0
-
-
-def counted(tools: int) -> str:
-    return f"{tools:,} tool{'s' * (tools != 1)}"

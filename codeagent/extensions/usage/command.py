@@ -4,16 +4,13 @@ import argparse
 import time
 from collections.abc import Iterator
 from dataclasses import asdict
-from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from codeagent.commands.arguments import count, open_store, print_json
+from codeagent.commands.sessions import chosen_here
 from codeagent.core.sanitize import visible
 from codeagent.extensions.usage.requests import spent
 from codeagent.extensions.usage.totals import WAYS, Total, Totals, since_days, totals
-
-if TYPE_CHECKING:
-    from codeagent.commands.ports import App
 
 _BAR = 20
 
@@ -27,15 +24,12 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     )
 
 
-def main(args: argparse.Namespace, app: "App") -> int | None:
+def main(args: argparse.Namespace, app: object) -> int | None:
     """Print the totals; None if none of these options was given. Raises SessionNotFound."""
     if args.by is None and args.days is None:
         return None
-    store, here = open_store(), str(Path.cwd().resolve())
-    if args.id is not None or args.last:
-        ids = [store.last(here) if args.last else store.find(args.id)]
-    else:
-        ids = [one for one in store.ids() if not args.here or store.is_of(one, here)]
+    store = open_store()
+    ids = chosen_here(store, args, several=args.id is None and not args.last)
     since = 0.0 if args.days is None else since_days(args.days, time.time())
     found = totals(spent(store, ids, since), args.by or "day")
     if args.json:

@@ -1,9 +1,7 @@
 """The requests in the session logs, each once; an index keeps those of logs that have not changed."""
 
-import json
 from collections.abc import Iterable, Iterator, Sequence
 from contextlib import suppress
-from pathlib import Path
 from typing import Any, NamedTuple
 
 from codeagent.core.errors import SessionError
@@ -17,11 +15,10 @@ from codeagent.core.events import (
 )
 from codeagent.core.messages import Usage
 from codeagent.core.notices import ModelChanged, ModelFellBack, SummaryWritten
-from codeagent.disk.private import UnsafeFile, read_small, replace_private
+from codeagent.session.listing import SessionCache
 from codeagent.session.store import LOG, SessionStore
 
 _INDEX = "usage-index.json"
-_LARGEST = 256 * 1024 * 1024
 _KINDS = frozenset({"run.started", "turn.finished", "aside.answered", "notice"})
 _NANO = 10**9
 
@@ -54,9 +51,7 @@ class SpentSession(NamedTuple):
 def spent(store: SessionStore, ids: Iterable[str], since: float = 0.0) -> Iterator[SpentSession]:
     """Yield what each session spent since then; a request that a fork copied counts once, for the
     original. Reads only logs that have changed since the last time. Blocks."""
-    path = store.root.parent / _INDEX
-    index = _read_index(path)
-    changed, seen = False, set[tuple[str, int]]()
+    index, seen = SessionCache(store.root.parent / _INDEX), set[tuple[str, int]]()
     for session_id in ids:
         logs = [session_id, *store.children(session_id)]
         stamp = _stamp(store, logs)
@@ -68,24 +63,11 @@ def spent(store: SessionStore, ids: Iterable[str], since: float = 0.0) -> Iterat
                 session = _read(store, logs)
             except SessionError:
                 continue
-            index[session_id], changed = [stamp, *session], True
+            index.put(session_id, [stamp, *session])
         new = [one for one in session.requests if one.at >= since and one[:2] not in seen]
         seen.update(one[:2] for one in new)
         yield SpentSession(session.workspace, tuple(new))
-    if changed:
-        there = set(store.ids())
-        kept = {name: row for name, row in index.items() if name in there}
-        with suppress(OSError):  # without the index, the next time only takes longer
-            replace_private(path, json.dumps(kept).encode(), synced=False)
-
-
-def _read_index(path: Path) -> dict[str, Any]:
-    """Return the index's row of each session: the stamp of its logs, its workspace, its
-    requests."""
-    with suppress(UnsafeFile, ValueError, RecursionError):
-        index = json.loads(read_small(path, _LARGEST) or b"{}")
-        return index if isinstance(index, dict) else {}
-    return {}
+    index.save(set(store.ids()))
 
 
 def _known(row: Any, stamp: list[list[int]]) -> SpentSession | None:

@@ -2,11 +2,11 @@
 
 import argparse
 import asyncio
-import sys
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from codeagent.changes.diff import count
+from codeagent.commands.actions import actions_in
 from codeagent.commands.arguments import (
     add_cwd,
     add_flag,
@@ -16,21 +16,17 @@ from codeagent.commands.arguments import (
     workspace_of,
 )
 from codeagent.config.local_environment import origin_of, worktree_name, worktrees_of
-from codeagent.console.colour import for_eyes
 from codeagent.console.table import Column, print_table
 from codeagent.core.errors import CheckpointError, ConfigError
 from codeagent.core.sanitize import on_one_line, one_line
 from codeagent.extensions.worktrees.merging import merge_of
 from codeagent.workspace.worktrees import discard
 
-if TYPE_CHECKING:
-    from codeagent.commands.ports import App
-
 _COLUMNS = (Column("WORKTREE", "cyan"), Column("NOT MERGED"), Column("OF", cut=True))
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
-    actions = parser.add_subparsers(dest="action", metavar="ACTION", required=True)
+    actions = actions_in(parser)
     listing = actions.add_parser("list", help="the worktrees of this folder")
     add_flag(listing, "--json", "as one JSON list")
     add_flag(listing, "--all", "the worktrees of every folder")
@@ -40,7 +36,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     add_cwd(listing, removing)
 
 
-async def main(args: argparse.Namespace, app: "App") -> int:
+async def main(args: argparse.Namespace, app: object) -> int:
     here = workspace_of(args.cwd).resolve()
     origin = origin_of(here) or here
     if args.action == "list":
@@ -67,8 +63,7 @@ async def _list(origin: Path | None, *, as_json: bool) -> int:
         print_table(_COLUMNS, cells, [head, *plain])
     else:
         which = f" of {origin}" if origin else ""
-        hint = "; codeagent --worktree NAME makes one" if for_eyes(sys.stderr) else ""
-        say(f"no worktree{which}{hint}")
+        say(f"no worktree{which}", "codeagent --worktree NAME makes one")
     if others := len(worktrees_of()) - len(rows):
         say(f"{count(others, 'worktree')} of other folders: codeagent worktrees list --all")
     return 0

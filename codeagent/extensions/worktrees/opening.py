@@ -2,7 +2,8 @@
 
 import asyncio
 from collections.abc import Iterator
-from contextlib import contextmanager, suppress
+from contextlib import closing, contextmanager, suppress
+from functools import partial
 from pathlib import Path
 from zlib import crc32
 
@@ -20,7 +21,6 @@ from codeagent.config.local_environment import (
 from codeagent.core.errors import CheckpointError, ConfigError
 from codeagent.core.lazy_regex import lazy_regex
 from codeagent.core.sanitize import visible
-from codeagent.disk.repository import OutsideGit
 from codeagent.extensions.worktrees.merging import merge_of
 from codeagent.workspace.checkpoints import GitCheckpoints
 from codeagent.workspace.worktrees import discard, make_worktree
@@ -54,20 +54,15 @@ async def _make(origin: Path, key: str) -> None:
     """Raises CheckpointError, ConfigError."""
     discard(kept_worktrees() / key)  # what a start that was killed left behind
     own = config_dir()
-
-    def agreed(git: OutsideGit) -> bool:
-        return agrees_to(git, origin, own)
-
-    store = GitCheckpoints(state_dir(), origin)
-    try:
-        worktree = await make_worktree(
-            kept_worktrees(), origin, key, store, agreed, files=origin.name
-        )
-        worktree.keep(origin)
-    except OSError as error:
-        raise CheckpointError(f"the worktree cannot be made ({error.strerror})") from error
-    finally:
-        store.close()
+    agreed = partial(agrees_to, workspace=origin, config_dir=own)
+    with closing(GitCheckpoints(state_dir(), origin)) as store:
+        try:
+            worktree = await make_worktree(
+                kept_worktrees(), origin, key, store, agreed, files=origin.name
+            )
+            worktree.keep(origin)
+        except OSError as error:
+            raise CheckpointError(f"the worktree cannot be made ({error.strerror})") from error
     if worktree.git and (elsewhere := git_elsewhere(worktree.root, own)) is not None:
         elsewhere.keep(True)  # the user agreed to it for the folder, or it is in the folder
 
