@@ -4,6 +4,7 @@ import asyncio
 from collections.abc import Callable, Container, Coroutine, Iterable, Iterator, Mapping, Sequence
 from contextlib import AsyncExitStack
 from dataclasses import field, replace
+from itertools import chain
 from pathlib import Path
 from types import MappingProxyType
 from typing import TYPE_CHECKING, Any, Protocol, TypeVar
@@ -33,6 +34,7 @@ from codeagent.core.acts import Act, Refused
 from codeagent.core.cancel import CancelToken
 from codeagent.core.dataclass import dataclass
 from codeagent.core.extension import OfferedSet, Reference, resolved
+from codeagent.core.messages import attached_to
 from codeagent.core.model import Model, ModelInUse, ModelOpener
 from codeagent.core.ports import Workspace
 from codeagent.core.runtime import AgentHandle, Mentioned
@@ -237,9 +239,10 @@ class ConversationPart:
         calls its name unknown."""
         return ""
 
-    def hooks(self) -> Sequence[Hook]:
-        """Return hooks that come after the user's."""
-        return ()
+    async def mentioned(self, text: str, *, sending: bool) -> Mentioned:
+        """Return what the user's text takes from it; only if it is `sending` the text, it asks
+        others for their content."""
+        return Mentioned()
 
     async def texts(self, kind: "TextKind") -> "Sequence[OfferedText]":
         """Return the resources or prompts that it offers to the user now."""
@@ -319,19 +322,26 @@ class Parts:
         return next(filter(None, (part.lacking(unknown) for part in self._parts)), "")
 
     def hooks(self) -> tuple[Hook, ...]:
+        """Return the hooks that come after the user's."""
+        asked = self._mentions or self._parts
         own = Hook("mentions", prompt_submit=self._read_mentions, prompts_with="@", may_write=False)
-        added = (own,) if self._mentions else ()
-        return (*added, *(hook for part in self._parts for hook in part.hooks()))
+        return (own,) if asked else ()
 
-    async def mentioned(self, text: str) -> Mentioned:
-        if "@" not in text or not self._mentions or self._host is None:
-            return Mentioned()
-        found: Mentioned = await resolved(self._mentions)(self._host, text)
-        return found
+    async def mentioned(self, text: str, *, sending: bool = False) -> Mentioned:
+        found = [await part.mentioned(text, sending=sending) for part in self._parts]
+        if "@" in text and self._mentions and self._host is not None:
+            found.insert(0, await resolved(self._mentions)(self._host, text))
+        notes = [one.note for one in found if one.note is not None]
+        content = tuple(chain.from_iterable(note.content for note in notes))
+        return Mentioned(
+            replace(notes[0], content=content, attached=attached_to(notes)) if notes else None,
+            tuple(chain.from_iterable(one.left for one in found)),
+            next(filter(None, (one.refusal for one in found)), ""),
+        )
 
     async def _read_mentions(self, prompt: SubmittedPrompt) -> TextAnswer:
         """Attach what a prompt mentions, and report the names that stay text."""
-        found = await self.mentioned(prompt.text)
+        found = await self.mentioned(prompt.text, sending=True)
         if found.refusal:
             return Deny(found.refusal, by_hook=False)
         if found.left and self._host is not None:

@@ -133,6 +133,16 @@ class QueueOrdered(TypedNotice):
 
 
 @record
+class CallMarked(TypedNotice):
+    """The user wants a call of the waiting batch to be skipped, or to run after all."""
+
+    code: Literal["call.marked"] = "call.marked"
+    call_id: str
+    skipped: bool
+    """Whether it is skipped once the pause ends."""
+
+
+@record
 class CallEdited(TypedNotice):
     """The user changed the arguments of a call before it ran."""
 
@@ -363,6 +373,7 @@ AnyNotice = (
     | BudgetChanged
     | StepModeChanged
     | QueueOrdered
+    | CallMarked
     | CallEdited
     | RunPausing
     | RunPaused

@@ -30,6 +30,8 @@ class OfferedText:
     """One line, in the words of whoever offers it."""
     inputs: tuple[tuple[str, str], ...] = ()
     """The arguments of a prompt, with a description of each."""
+    size: str = ""
+    """How large a resource is, in a few words; empty if that is not known."""
 
 
 @dataclass(frozen=True)
@@ -143,7 +145,8 @@ class AgentHandle(Protocol):
         """Ask for the resources or prompts that are offered to the user now."""
 
     async def mentioned(self, text: str) -> Mentioned:
-        """Read what the mentions in the text stand for; nothing is sent."""
+        """Read what the mentions in the text stand for, as far as that is possible without asking a
+        server; nothing is sent."""
 
 
 @dataclass(frozen=True)

@@ -73,7 +73,7 @@ _WITHOUT_KEYS: dict[CommandGroup, tuple[Action, ...]] = {
                     "command.step",
                     "pause before every batch; skip or edit calls of a waiting batch",
                     does="running:step",
-                    arguments="[on|off|go|skip N|edit N]",
+                    arguments="[on|off|go|skip N|unskip N|edit N]",
                 ),
                 Action(
                     "command.pause",

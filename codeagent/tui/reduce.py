@@ -157,6 +157,8 @@ class Reducer:
                 status.set(todo=event.items)
             case notices.QueueOrdered():
                 state.queue.order(event.ids)
+            case notices.CallMarked():
+                self._calls.mark(event)
             case notices.CallEdited():
                 self._calls.edit(event)
             case notices.JobListens():

@@ -2,6 +2,7 @@
 
 import time
 from collections.abc import AsyncGenerator, Callable
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -19,6 +20,7 @@ from codeagent.core.model import ModelRequest
 from codeagent.core.tool import ToolDefinition
 from codeagent.extensions.board.page import BoardPage
 from codeagent.extensions.board.sessions import BoardRow, State
+from codeagent.extensions.mcp.page import ServerPage, ServersPage
 from codeagent.extensions.review.findings import ReviewFinding
 from codeagent.extensions.review.page import AsidePanel, FindingsScreen
 from codeagent.extensions.usage.page import usage_facts
@@ -34,6 +36,7 @@ from codeagent.tui.pages.models import ModelPicker
 from codeagent.tui.pages.picker import ThemePicker
 from codeagent.tui.status import UsageStatus
 from docs.pictures.screens import Play, Scene
+from tests.tui.fake_servers import DEAD, GIT, THEIRS, WANTING, Book
 from tests.tui.model_scenes import SILENT
 from tests.tui.replay import ReplayApp, enter, until
 from tests.tui.scripts import Recording, after_failing_tests, asks_to_edit, running_tests
@@ -197,6 +200,27 @@ async def theme_picker(pilot: Pilot[None], app: ReplayApp, folder: Path) -> None
     await pilot.press("down", "down")
 
 
+SERVERS = Book(
+    replace(GIT, shown="python3 -m mcp_server_git --repository .", details=()),
+    replace(DEAD, name="linear", shown="https://mcp.linear.app/mcp", wrote=()),
+    replace(WANTING, name="tracker", shown="https://tracker.example.org/mcp?key=${KEY}"),
+    replace(THEIRS, name="docs", shown="npx -y @acme/docs-server --root docs"),
+)
+
+
+async def servers(pilot: Pilot[None], app: ReplayApp, folder: Path) -> None:
+    app.clients[-1].agent.servers = SERVERS
+    await enter(pilot, "/mcp")
+    await until(pilot, lambda: isinstance(app.screen, ServersPage))
+    await pilot.press("down")
+
+
+async def server_question(pilot: Pilot[None], app: ReplayApp, folder: Path) -> None:
+    await servers(pilot, app, folder)
+    await pilot.press("down", "enter")
+    await until(pilot, lambda: isinstance(app.screen, ServerPage))
+
+
 def opens(page: Callable[[], Screen[Any]], *keys: str) -> Play:
     """Return what opens a page over the conversation, and presses keys on it."""
 
@@ -237,6 +261,8 @@ SCENES = {
     "model-picker": Scene(
         _FINISHED, (116, 32), model_picker, status={"cost_usd": 0.041, "phase": "idle"}
     ),
+    "servers": Scene(_FINISHED, (100, 16), servers),
+    "server-question": Scene(_FINISHED, (100, 16), server_question),
     "theme-picker": Scene(asks_to_edit(), (116, 32), theme_picker),
 }
 PICTURES = {name: scene.draw for name, scene in SCENES.items()}

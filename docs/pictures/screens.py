@@ -20,13 +20,14 @@ from codeagent.core.runtime import Mentioned
 from codeagent.tools.pictures import picture
 from codeagent.tui.parts.composer_area import ComposerArea
 from tests.extensions.attachments.drawn import chart
+from tests.tui.boundary_scenes import one_skipped
 from tests.tui.replay import ReplayApp, settled, until
 from tests.tui.scripts import BEFORE, Recording, after_failing_tests, asks_to_edit, looked_around
 
 Play = Callable[[Pilot[None], ReplayApp, Path], Awaitable[None]]
 LOANS = "PERIODS = {'book': 28, 'film': 7}\n\n\ndef period(kind):\n    return PERIODS[kind]\n"
 PROMPT = "The chart @sales.png looks wrong: is it drawn by @src/report.py:40-72 as @docs/ says?"
-NEXT = "Compare it with @image:pasted-5d1c07a9 and @src/axes.py"
+NEXT = "Compare it with @image:pasted-5d1c07a9, @src/axes.py and @docs:file:///axes.md"
 STATUS_LINE = {
     "status_line": "{model} | {mode} on {branch} | {context} | cost {cost} | {command}",
     "status_command": ["/bin/sh", "-c", "echo kube: staging"],
@@ -137,12 +138,18 @@ async def write_mentions(pilot: Pilot[None], app: ReplayApp, folder: Path) -> No
     found = (
         Attachment(name="image:pasted-5d1c07a9", about="1280×800 · 96.4 kB"),
         Attachment(name="src/axes.py", about="118 lines · ~1.2k tokens"),
+        Attachment(name="docs:file:///axes.md", about="~640 tokens"),
     )
     app.clients[-1].agent_shown.mentions = lambda text: Mentioned(
         _note(*found) if "@" in text else None
     )
     app.chat.composer.insert(NEXT)
     await until(pilot, lambda: app.chat.query_one(ComposerArea).shows_attached)
+
+
+async def mark_the_skipped_call(pilot: Pilot[None], app: ReplayApp, folder: Path) -> None:
+    await until(pilot, lambda: app.chat.card._guard.quiet)
+    await pilot.press("tab", "2")
 
 
 async def use_status_line(pilot: Pilot[None], app: ReplayApp, folder: Path) -> None:
@@ -172,6 +179,7 @@ SCENES = {
         keys=(*"tests for 1900", "escape", "b", "v", "e"),
         keymap="vim: true\n",
     ),
+    "skip": Scene(one_skipped(), (92, 24), mark_the_skipped_call, status={"stepping": True}),
     "places": Scene(names_places(), (100, 26), find_places, seconds=0),
     "attach": Scene(with_attachments(), (100, 34), write_mentions, seconds=0),
     "status-line": Scene(

@@ -245,7 +245,7 @@ APPROVING = {
     "plan.start": "plan",
     "plan.start_accepting": "plan",
     "tools.yes": "tool files and agents",
-    "mcp.yes": "a project's servers",
+    "server.yes": "a project's servers",
 }
 """The keys that say yes."""
 

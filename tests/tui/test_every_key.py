@@ -495,7 +495,8 @@ WALKS: dict[str, Walk] = {
         ],
     ),
     "tools": (Recording, [with_tools, command("tools"), until_page, *words("t y d")]),
-    "mcp": (Recording, [with_servers, command("mcp"), until_page, *words("tab n r t y v a y d")]),
+    "mcp": (Recording, [with_servers, command("mcp"), until_page, *words("r d")]),
+    "server": (Recording, [with_servers, command("mcp"), until_page, *words("~enter y")]),
     "board": (
         Recording,
         [

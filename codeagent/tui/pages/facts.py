@@ -1,8 +1,8 @@
 """The facts page: rows in columns that can be filtered, each with what Enter does."""
 
-from functools import cached_property
+from collections.abc import Sequence
 from itertools import accumulate, zip_longest
-from typing import assert_never
+from typing import ClassVar, assert_never
 
 from rich.cells import cell_len, set_cell_size
 from textual import on
@@ -27,7 +27,6 @@ _LEAST = 6
 """Cells to which a column is cut at most."""
 _LONGEST_BAR = 30
 _NUMBER = lazy_regex(r"[<≥]?\$?[0-9][0-9,.]*%?$")
-_HINTS = ("{facts.close} closes", "{facts.filter} filters", "{facts.copy} copies all")
 
 
 class FactList(MarkedList[FactRow]):
@@ -38,10 +37,20 @@ class FactList(MarkedList[FactRow]):
     """
 
     def __init__(self, facts: Facts) -> None:
-        self._all = tuple(facts.rows)
+        self.know(facts.rows)
         found = (row for row in self.facts if row.cells[0] == facts.marked)
         super().__init__(facts.rows, mark=next(found, None))
         self.nothing = "nothing matches"
+
+    def know(self, rows: Sequence[FactRow]) -> None:
+        """Take these as all the rows there are; `narrow` shows them."""
+        self._all = tuple(rows)
+        cells = [row.cells for row in rows if not isinstance(row, Bar) and row.cells[1:]]
+        self._columns = [
+            (max(cell_len(flat(cell)) for cell in each), _is_numeric(each))
+            for each in zip_longest(*cells, fillvalue="")
+        ]
+        """How wide each column is, and whether it holds numbers, which are aligned at the right."""
 
     @property
     def facts(self) -> list[Fact]:
@@ -93,13 +102,6 @@ class FactList(MarkedList[FactRow]):
             for cell, room, (_, right) in zip(row.cells, widths, self._columns, strict=False)
         ]
 
-    @cached_property
-    def _columns(self) -> list[tuple[int, bool]]:
-        """How wide each column is, and whether it holds numbers, which are aligned at the right."""
-        rows = [row.cells for row in self._all if not isinstance(row, Bar) and row.cells[1:]]
-        columns = zip_longest(*rows, fillvalue="")
-        return [(max(cell_len(flat(cell)) for cell in each), _is_numeric(each)) for each in columns]
-
 
 def _is_numeric(column: tuple[str, ...]) -> bool:
     """Whether the last cell that is not empty is a number."""
@@ -128,19 +130,21 @@ class FactsPage(ListKeys, Guarded[str | None]):
         layout: vertical;
         background: $background;
         color: $foreground;
-        & > LineInput { display: none; margin: 0 1 0 3; }
+        & > LineInput { margin: 0 1 0 3; }
         & > Static { height: 2; padding: 0 1 0 3; color: $text-muted; }
     }
     """
     BINDINGS = bindings("facts")
     AUTO_FOCUS = ""
+    HINTS: ClassVar = ("{facts.close} closes", "{facts.filter} filters", "{facts.copy} copies all")
 
     def __init__(self, facts: Facts) -> None:
         super().__init__()
-        self._note = facts.note
+        self._facts = facts
         self.title_row = TitleRow(facts.title, facts.note)
         self.list: FactList = FactList(facts)
         self.line = LineInput(placeholder="type to filter", compact=True)
+        self.line.display = False
         self.more = Static(markup=False)
         self.hint_row = HintRow()
 
@@ -163,7 +167,14 @@ class FactsPage(ListKeys, Guarded[str | None]):
         self.hint_row.tell("")
         self.more.update(self.list.more(fact) if isinstance(fact, Fact) else "")
         does = f"{self.key('facts.choose')} {fact.does}" if isinstance(fact, Fact) else ""
-        self.hint_row.show((Part(does, len(_HINTS), "text"),), _HINTS)
+        self.hint_row.show((Part(does, len(self.HINTS), "text"),), self.HINTS)
+
+    def show(self, facts: Facts) -> None:
+        """Show these facts instead; the mark and the filter stay."""
+        if facts != self._facts:
+            self._facts = facts
+            self.list.know(facts.rows)
+            self._narrow()
 
     @on(LineInput.Submitted)
     async def action_choose(self) -> None:
@@ -201,7 +212,11 @@ class FactsPage(ListKeys, Guarded[str | None]):
 
     @on(LineInput.Changed)
     def _filtered(self, message: LineInput.Changed) -> None:
-        self.list.narrow(message.value)
+        self._narrow()
+
+    def _narrow(self) -> None:
+        query = self.line.value
+        self.list.narrow(query)
         shown = f"{self.list.count} of {len(self.list.facts)}"
-        self.title_row.tell(shown if message.value else self._note)
+        self.title_row.tell(shown if query else self._facts.note)
         self.show_marked()

@@ -207,7 +207,9 @@ class Outbox:
         self._save()
         if text:
             self._state.queue.add(Queued(early.id, "follow_up", text))
-        self._tell(self._draft.trouble or _STILL_STARTING)
+        starting = self.client is None or not self.client.started
+        if said := self._draft.trouble or starting * _STILL_STARTING:
+            self._tell(said)
 
     def take_back(self, queued_id: str) -> None:
         """Move a queued text back into the composer."""

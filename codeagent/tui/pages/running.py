@@ -44,7 +44,7 @@ async def pause(chat: ChatScreen, argument: str) -> None:
 
 
 async def step(chat: ChatScreen, argument: str) -> None:
-    """Handle `/step [on|off|go|skip N [why]|edit N]`."""
+    """Handle `/step [on|off|go|skip N [why]|unskip N|edit N]`."""
     word, _, rest = argument.partition(" ")
     client = await chat.outbox.ready()
     match word:
@@ -58,13 +58,16 @@ async def step(chat: ChatScreen, argument: str) -> None:
         case "skip":
             number, _, reason = rest.strip().partition(" ")
             await chat.card.at_boundary(SkipCall(_call(chat, number).call_id, reason.strip()))
+        case "unskip":
+            await chat.card.at_boundary(SkipCall(_call(chat, rest.strip()).call_id, on=False))
         case "edit":
             write = call_write(_call(chat, rest.strip().partition(" ")[0]))
             if isinstance(write, Say):
                 raise CodeagentError(write.text)
             await chat.card.write_outside(write)
         case _:
-            chat.tell(f"/step takes on, off, go, skip N or edit N, not '{one_line(argument, 40)}'")
+            takes = "on, off, go, skip N, unskip N or edit N"
+            chat.tell(f"/step takes {takes}, not '{one_line(argument, 40)}'")
 
 
 async def plan(chat: ChatScreen, argument: str) -> None:

@@ -48,7 +48,6 @@ _LIMITS = ("budget", "limit")
 _UNASKED = ("step", *_LIMITS)
 """The reasons for pauses that the user did not just ask for."""
 _CONTINUING = "continuing"
-_SKIPPED = Say("it is already skipped")
 _NO_EDIT = Say("it cannot be edited: its arguments are not JSON")
 _BACK = CardChoice("esc", "back")
 
@@ -176,11 +175,11 @@ def pause_choices(
         out.append(CardChoice("s", "step one batch", "step", 70, does=_go_on(step=True)))
     if paused.calls:
         call = paused.calls[marked]
-        skipped = _SKIPPED if call.state == "skipped" else None
+        skip = SkipCall(call.call_id, on=not call.skipped)
         out += [
-            CardChoice("x", "skip", keep=90, does=skipped or Send((SkipCall(call.call_id),))),
-            CardChoice("X", "skip, because…", "because…", 60, does=skipped or _reason(call)),
-            CardChoice("e", "edit", keep=80, does=skipped or partial(call_write, call)),
+            CardChoice("x", "skip" if skip.on else "undo skip", keep=90, does=Send((skip,))),
+            CardChoice("X", "skip, because…", "because…", 60, does=_reason(call)),
+            CardChoice("e", "edit", keep=80, does=partial(call_write, call)),
         ]
         out.append(CardChoice("text", "or type a correction", "or correct it", 50))
     else:
@@ -250,10 +249,10 @@ def _written_call(call_id: str, edit: CallEdit, text: str) -> Send | Say:
 def state_of(call: PausedCall) -> str:
     """Return what will happen to a call: `runs`, `will ask`, `denied: …`, `skipped`, `edited,
     runs`."""
-    if call.state == "skipped":
+    if call.skipped:
         return "skipped"
     words = {"auto": "runs", "prompt": "will ask", "deny": "denied"}[call.permission]
-    if call.state == "edited":
+    if call.edited:
         return f"edited, {words}"
     return f"{words}: {flat(call.reason)}" if call.permission == "deny" and call.reason else words
 
@@ -351,7 +350,8 @@ def _call(calls: Sequence[PausedCall], at: int, marked: bool) -> Piece:
             yield from marked_piece(call.target, "text", lead=" " * _INDENT)(width, palette)
         # There may be a better reason than that this tool always asks.
         asks = (
-            call.state == "planned"
+            not call.skipped
+            and not call.edited
             and call.permission == "prompt"
             and call.reason not in ("", ALWAYS_ASKS)
         )
@@ -363,6 +363,6 @@ def _call(calls: Sequence[PausedCall], at: int, marked: bool) -> Piece:
 
 
 def _style(call: PausedCall) -> StyleName:
-    if call.state == "planned":
-        return PERMISSION[call.permission]
-    return "muted" if call.state == "skipped" else "accent"
+    if call.skipped:
+        return "muted"
+    return "accent" if call.edited else PERMISSION[call.permission]

@@ -40,9 +40,9 @@ def rows(paused: Paused, width: int = WIDE, *, marked: int = 0, problem: str = "
             "denied: outside the workspace",
         ),
         (PausedCall("c1", "bash", "x", "deny", ""), "denied"),
-        (PausedCall("c1", "bash", "x", "deny", "why", state="skipped"), "skipped"),
-        (PausedCall("c1", "bash", "x", "auto", "", state="edited"), "edited, runs"),
-        (PausedCall("c1", "bash", "x", "deny", "why", state="edited"), "edited, denied"),
+        (PausedCall("c1", "bash", "x", "deny", "why", edited=True, skipped=True), "skipped"),
+        (PausedCall("c1", "bash", "x", "auto", "", edited=True), "edited, runs"),
+        (PausedCall("c1", "bash", "x", "deny", "why", edited=True), "edited, denied"),
     ],
 )
 def test_every_state_of_a_call_has_words(call: PausedCall, words: str) -> None:
