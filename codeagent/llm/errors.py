@@ -75,6 +75,8 @@ _ADVICE = lazy_regex(
     r"\s*Handle with `litellm\.\w+`\.?|\blitellm\.(?:exceptions\.)?[A-Z]\w*\s*:?\s*"
 )
 """The names of litellm's classes, which it adds to a provider's words."""
+_ANOTHER = "; choose another model with /model, or --model"
+"""What helps if the provider will not answer with this one."""
 _NO_END = "before any terminal event"
 """What litellm says of a stream of the responses API that was cut."""
 _HANG_UPS = {
@@ -203,7 +205,7 @@ class _Failure:
         self._address = request.address
         self._clean = clean
         self._text = " ".join(str(each) for each in self._chain)
-        self._quote = _quote(_provider_words(self._chain))
+        self._quote = _quote(_provider_words(self._chain)).removesuffix(".")
         self._status = next(filter(None, map(_status_of, reversed(self._chain))), None)
         """The innermost: litellm maps what the provider sent to statuses of its own."""
 
@@ -264,9 +266,11 @@ class _Failure:
                     "auth", f"key refused by {self._request.owner}: {said}{self._another_key()}"
                 )
             case 403:
-                return self._final("auth", f"the key may not use this model: {said}")
+                return self._final("auth", f"the key may not use this model: {said}{_ANOTHER}")
             case 404:
                 return self._final("bad_request", self._not_found())
+            case 400 | 402 if status == 402 or _QUOTA.search(self._text):
+                return self._no_quota()
             case _:
                 return self._final("bad_request", f"the request was rejected: {said}")
 
@@ -294,7 +298,7 @@ class _Failure:
         """Say whether the model is missing or the path: a server without the path knows nothing of
         models."""
         if not lacks_path(self._text):
-            return f"not found at {self._address}: {self._quote}; check the model's name"
+            return f"not found at {self._address}: {self._quote}; check the model's name, or choose one with /model"
         url = next(
             (
                 url
@@ -307,8 +311,12 @@ class _Failure:
 
     def _rate_limited(self) -> ModelError:
         if _QUOTA.search(self._text):
-            return self._final("rate_limit", f"the account has no quota left: {self._quote}")
+            return self._no_quota()
         return self._error("rate_limit", f"too many requests: {self._quote}")
+
+    def _no_quota(self) -> ModelError:
+        said = f"the account has no quota left: {self._quote}{_ANOTHER}"
+        return self._final("rate_limit", said)
 
     def from_body(self) -> ModelError | None:
         came = next((cause for cause in self._chain if isinstance(cause, NotAStream)), None)
