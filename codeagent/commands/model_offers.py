@@ -48,7 +48,7 @@ class ModelOffers:
         """Try a key with its provider, then keep it; returns one line about both. Raises
         ConfigError."""
         if is_address(variable):
-            return await self._keep_keyrows_at(variable, value.strip())
+            return await self._keep_key_of(variable, value.strip())
         tried = await try_key(variable, value.strip(), os.environ)
         if tried.outcome == "refused":
             raise ConfigError(f"the key was {tried.said}, so it was not kept: paste another one")
@@ -56,7 +56,7 @@ class ModelOffers:
         first = f"; {variable} in the environment wins over it" if os.environ.get(variable) else ""
         return f"{variable}: {tried.said}; kept in {where}{first}"
 
-    async def _keep_keyrows_at(self, address: str, value: str) -> str:
+    async def _keep_key_of(self, address: str, value: str) -> str:
         """Do what `keep_key` does for the user's own server; the key goes to no other one."""
         server = await server_at(address, value)
         if isinstance(server, KeyWanted):
