@@ -257,6 +257,8 @@ async def detach(chat: ChatScreen, argument: str) -> None:
     await chat.end()
     started, said = await asyncio.to_thread(start_held, words)
     chat.state.document.remark(one_line(said, 300), "info" if started else "error")
+    if started:
+        chat.state.status.set(session="")  # --resume could not open it while it works
     await chat.run_action("app.quit")
 
 
