@@ -81,7 +81,7 @@ class RunView:
         if self._live is None:
             return False
         rows = wrap(visible(line), _size(2)[0], subsequent_indent="  ", break_on_hyphens=False)
-        text = "\n".join(row.rstrip() for row in rows)
+        text = "\n".join(rows)
         self._print("err", f"{with_mark(text) if self._colours else text}\n")
         return True
 

@@ -287,12 +287,12 @@ class _Failure:
         return error
 
     def _another_key(self) -> str:
-        variable = self._request.key_variable
-        return (
-            f"; to change the key, set {variable} or choose /model, then Paste an API key"
-            if variable
-            else ""
-        )
+        variable, paste = self._request.key_variable, "choose /model, then Paste an API key"
+        if not variable:
+            return ""
+        if self._request.owner == self._request.address:  # the user's own server
+            return f"; to change the key, {paste}: one kept for a server wins over {variable}"
+        return f"; to change the key, set {variable} or {paste}"
 
     def _not_found(self) -> str:
         """Say whether the model is missing or the path: a server without the path knows nothing of
