@@ -168,6 +168,7 @@ async def test_files_of_earlier_prompts_are_offered_first(tmp_path: Path) -> Non
         await until(pilot, lambda: choices.chosen is not None)
         assert choices.chosen is not None
         assert choices.chosen.label == "src/dates.py"  # and not the shorter src/, nor what is gone
+        app.chat.composer.set_files(("src/dates.py", "tests/"))
         await pilot.press("t", "s")
         await until(pilot, lambda: choices.chosen is not None and "ts" in choices.chosen.label)
 
