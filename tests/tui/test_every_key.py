@@ -23,6 +23,7 @@ from codeagent.core.display import DiffBlock
 from codeagent.core.errors import CodeagentError
 from codeagent.core.redact import Redactor
 from codeagent.extensions.board import page as board_page
+from codeagent.extensions.replay import again
 from codeagent.extensions.review.findings import ReviewFinding
 from codeagent.extensions.review.page import FindingsScreen
 from codeagent.session.log import SessionLog
@@ -580,6 +581,10 @@ def outside(monkeypatch: pytest.MonkeyPatch) -> Iterator[list[str]]:
     async def printed(chat: ChatScreen, argument: str) -> None:
         done.append("printed")
 
+    async def lent(chat: ChatScreen, *words: str) -> int:
+        done.append("lent")
+        return 0
+
     def copied(app: ReplayApp, text: str) -> None:
         app._clipboard = text
         done.append("copied")
@@ -590,6 +595,7 @@ def outside(monkeypatch: pytest.MonkeyPatch) -> Iterator[list[str]]:
     monkeypatch.setattr(ReplayApp, "action_suspend_process", lambda app: done.append("suspended"))
     monkeypatch.setattr(ReplayApp, "copy_to_clipboard", copied)
     monkeypatch.setattr(slash, "print_below", printed)
+    monkeypatch.setattr(again, "lend_terminal", lent)
     monkeypatch.setattr(ChatScreen, "action_redraw", lambda screen: done.append("drawn"))
     yield done
 
