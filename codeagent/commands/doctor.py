@@ -151,7 +151,8 @@ def _model(settings: Settings, environment: Mapping[str, str]) -> list[Finding]:
         else Finding(
             "model",
             "note",
-            "not set: use --model NAME, CODEAGENT_MODEL, or model in the configuration file",
+            "not set: codeagent asks for it; or use --model NAME, CODEAGENT_MODEL, or model in the "
+            "configuration file",
         )
     )
     keys = sorted(

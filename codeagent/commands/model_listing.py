@@ -17,7 +17,7 @@ from codeagent.core.dataclass import dataclass
 from codeagent.core.errors import CodeagentError, ConfigError, ModelError
 from codeagent.core.model import ModelFacts, ModelRequest
 from codeagent.llm.catalog import facts_of, is_scripted
-from codeagent.llm.local_servers import LocalServer, server_at
+from codeagent.llm.local_servers import KeyWanted, LocalServer, server_at
 from codeagent.llm.model_lists import lists_models, models_of
 from codeagent.llm.providers import native_target, providers, server_root
 from codeagent.llm.server_details import ask_about
@@ -135,7 +135,9 @@ async def _at(offers: ModelOffers, base: str, model: str | None) -> list[ModelRo
         speaks_openai = target is not None and target.provider == "openai"
         key = os.environ.get("OPENAI_API_KEY") if speaks_openai else None
     server = await server_at(base, key)
-    if not isinstance(server, LocalServer):
+    if isinstance(server, KeyWanted):
+        raise ModelError("it refused the key" if key else "it wants a key", kind="auth")
+    if server is None:
         raise ModelError("it lists no models", kind="server")
     headers = {"Authorization": f"Bearer {key}"} if key else {}
     named = replace(server, api_base=base)

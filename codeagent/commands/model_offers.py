@@ -44,21 +44,19 @@ class ModelOffers:
         """Try a key with its provider, then keep it; returns one line about both. Raises
         ConfigError."""
         if is_address(variable):
-            return await self._keep_keyrows_at(variable, value.strip())
+            return await self._keep_key_of(variable, value.strip())
         tried = await try_key(variable, value.strip(), os.environ)
         if tried.outcome == "refused":
-            raise ConfigError(f"the key was {tried.said}, so it was not kept: paste another one")
+            raise ConfigError(f"key {tried.said}; not kept: paste another one")
         where = await asyncio.to_thread(self._keys.keep, variable, value)
         first = f"; {variable} in the environment wins over it" if os.environ.get(variable) else ""
         return f"{variable}: {tried.said}; kept in {where}{first}"
 
-    async def _keep_keyrows_at(self, address: str, value: str) -> str:
+    async def _keep_key_of(self, address: str, value: str) -> str:
         """Do what `keep_key` does for the user's own server; the key goes to no other one."""
         server = await server_at(address, value)
         if isinstance(server, KeyWanted):
-            raise ConfigError(
-                f"{server.name} refused the key, so it was not kept: paste another one"
-            )
+            raise ConfigError(f"{server.name} refused the key; not kept: paste another one")
         tried = "not tried: it lists no models" if server is None else f"accepted by {server.name}"
         where = await asyncio.to_thread(self._keys.keep_secret, server_variable(address), value)
         return f"the key of {address}: {tried}; kept in {where}"

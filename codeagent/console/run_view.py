@@ -80,14 +80,8 @@ class RunView:
         """Print a line about the run; False if standard error is not a terminal."""
         if self._live is None:
             return False
-        rows = wrap(
-            visible(line),
-            _size(2)[0],
-            subsequent_indent="  ",
-            break_on_hyphens=False,
-            drop_whitespace=False,
-        )
-        text = "\n".join(row.rstrip() for row in rows)
+        rows = wrap(visible(line), _size(2)[0], subsequent_indent="  ", break_on_hyphens=False)
+        text = "\n".join(rows)
         self._print("err", f"{with_mark(text) if self._colours else text}\n")
         return True
 

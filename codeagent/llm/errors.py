@@ -53,6 +53,8 @@ _ADVICE = lazy_regex(
     r"\s*Handle with `litellm\.\w+`\.?|\blitellm\.(?:exceptions\.)?[A-Z]\w*\s*:?\s*"
 )
 """The names of litellm's classes, which it adds to a provider's words."""
+_ANOTHER = "; choose another model with /model, or --model"
+"""What helps if the provider will not answer with this one."""
 _NO_END = "before any terminal event"
 """What litellm says of a stream of the responses API that was cut."""
 _HANG_UPS = {
@@ -181,7 +183,7 @@ class _Failure:
         self._address = request.address
         self._clean = clean
         self._text = " ".join(str(each) for each in self._chain)
-        self._quote = _quote(_provider_words(self._chain))
+        self._quote = _quote(_provider_words(self._chain)).removesuffix(".")
         self._status = next(filter(None, map(_status_of, reversed(self._chain))), None)
         """The innermost: litellm maps what the provider sent to statuses of its own."""
 
@@ -242,9 +244,11 @@ class _Failure:
                     "auth", f"key refused by {self._request.owner}: {said}{self._another_key()}"
                 )
             case 403:
-                return self._final("auth", f"the key may not use this model: {said}")
+                return self._final("auth", f"the key may not use this model: {said}{_ANOTHER}")
             case 404:
                 return self._final("bad_request", self._not_found())
+            case 400 | 402 if status == 402 or _QUOTA.search(self._text):
+                return self._no_quota()
             case _:
                 return self._final("bad_request", f"the request was rejected: {said}")
 
@@ -261,12 +265,12 @@ class _Failure:
         return error
 
     def _another_key(self) -> str:
-        variable = self._request.key_variable
-        return (
-            f"; to change the key, set {variable} or choose /model, then Paste an API key"
-            if variable
-            else ""
-        )
+        variable, paste = self._request.key_variable, "choose /model, then Paste an API key"
+        if not variable:
+            return ""
+        if self._request.owner == self._request.address:  # the user's own server
+            return f"; to change the key, {paste}: one kept for a server wins over {variable}"
+        return f"; to change the key, set {variable} or {paste}"
 
     def _not_found(self) -> str:
         """Say whether the model is missing or the path: a server without the path knows nothing of
@@ -274,7 +278,7 @@ class _Failure:
         from codeagent.llm.refusals import lacks_path  # most requests never fail
 
         if not lacks_path(self._text):
-            return f"not found at {self._address}: {self._quote}; check the model's name"
+            return f"not found at {self._address}: {self._quote}; check the model's name, or choose one with /model"
         url = next(
             (
                 url
@@ -287,8 +291,12 @@ class _Failure:
 
     def _rate_limited(self) -> ModelError:
         if _QUOTA.search(self._text):
-            return self._final("rate_limit", f"the account has no quota left: {self._quote}")
+            return self._no_quota()
         return self._error("rate_limit", f"too many requests: {self._quote}")
+
+    def _no_quota(self) -> ModelError:
+        said = f"the account has no quota left: {self._quote}{_ANOTHER}"
+        return self._final("rate_limit", said)
 
     def from_body(self) -> ModelError | None:
         came = next((cause for cause in self._chain if isinstance(cause, NotAStream)), None)

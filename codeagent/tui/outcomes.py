@@ -284,7 +284,11 @@ def show_compaction(
     """Show the progress of a compaction; the run, if there is one, continues afterwards."""
     match event:
         case CompactionBegun():
-            state.status.set(phase="compacting")
+            if event.cause == "overflow":
+                state.document.remark("the conversation is too long for the model: compacting it")
+            run = state.status.now.run
+            since = run.since if run.in_run else event.ts
+            state.status.set(phase="compacting", since=since)
         case SummaryWritten():
             add_usage(event.usage, state, context=False)
             state.document.remark(f"summary of {counted(event.replaces, 'message')}:")

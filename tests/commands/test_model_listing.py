@@ -149,6 +149,23 @@ async def test_the_server_in_use_gets_no_key_that_requests_for_its_model_do_not_
     assert keys == ({f"Bearer {KEY}"} if sent else {None})
 
 
+@for_each(("key", "said"), [("sk-of-somebody-else", "it refused the key"), ("", "it wants a key")])
+async def test_a_server_in_use_that_refuses_the_key_is_reported(
+    product: Product,  # noqa: F811  # the fixture
+    local: list[LocalServer],
+    monkeypatch: pytest.MonkeyPatch,
+    key: str,
+    said: str,
+) -> None:
+    monkeypatch.setenv("OPENAI_API_KEY", key)
+    monkeypatch.setenv("OPENAI_BASE_URL", "http://127.0.0.1:1/v1")
+    async with openai_server([]) as server:
+        server.key = "sk-mine"
+        asked = Settings(model="openai/m", api_base=server.base_url)
+        last = (await offered(launcher(product), asked))[-1]
+    assert f"{server.base_url}: {said}" in last.problems
+
+
 async def test_a_server_in_use_that_is_gone_is_reported(
     product: Product,  # noqa: F811  # the fixture
     local: list[LocalServer],

@@ -92,6 +92,7 @@ def test_messages_are_set_apart_from_an_answer_and_wrap_at_words(
         terminal.view.answer("Hello.")
         terminal.view.say("✓ read a.py")
         terminal.view.say("done · session 20261120-120000")
+        terminal.view.say("twenty cells, and so on")
         terminal.view.close()
         return terminal.printed
 
@@ -101,6 +102,7 @@ def test_messages_are_set_apart_from_an_answer_and_wrap_at_words(
         ("out", "Hello.\n"),
         ("err", "\n✓ read a.py\n"),
         ("err", "done · session\n  20261120-120000\n"),
+        ("err", "twenty cells, and so\n  on\n"),
     ]
 
 

@@ -382,7 +382,7 @@ WALKS: dict[str, Walk] = {
         [
             command("theme"),
             until_page,
-            *words("down up ctrl+n ctrl+p pagedown pageup 'i ~backspace enter"),
+            *words("down up ctrl+n ctrl+p pagedown pageup end home 'i ~backspace enter"),
             command("theme"),
             until_page,
             "escape",

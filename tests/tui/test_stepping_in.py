@@ -2,6 +2,7 @@
 written is lost."""
 
 import json
+import re
 from collections.abc import AsyncIterator, Callable
 from contextlib import asynccontextmanager, nullcontext
 from pathlib import Path
@@ -409,6 +410,17 @@ async def test_esc_esc_ends_a_run_whose_summary_is_written_or_waits(tmp_path: Pa
             await pilot.press("escape", "escape")
             await pilot.pause()
             assert app.told == [Pause(), Stop()]
+
+
+async def test_compacting_says_for_how_long(tmp_path: Path) -> None:
+    async with chat(tmp_path, compacting()) as (_, app):
+        assert re.search(r"compacting \d+ s · ", shown(app))
+
+
+async def test_compacting_for_a_model_that_refused_the_length_says_so(tmp_path: Path) -> None:
+    refused = running_tests().notice("compaction.begun", "compacting", cause="overflow")
+    async with chat(tmp_path, refused) as (_, app):
+        assert "too long for the model: compacting it" in app.chat.view.plain_text()
 
 
 async def test_compacting_and_pinning_are_asked_for_by_command(tmp_path: Path) -> None:

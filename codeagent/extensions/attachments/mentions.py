@@ -16,6 +16,7 @@ from codeagent.core.dataclass import dataclass
 from codeagent.core.errors import CodeagentError
 from codeagent.core.json_types import JsonObject
 from codeagent.core.messages import Attachment, ImagePart, text_of
+from codeagent.core.model import ModelInUse
 from codeagent.core.notes import framed
 from codeagent.core.runtime import Mentioned
 from codeagent.core.sanitize import one_line, spelled, unspelled
@@ -39,6 +40,10 @@ _MOST_CHARACTERS = 120_000
 """Characters of everything that one prompt brings."""
 _OF_AN_IMAGE = 100
 """Characters of its Base64 that count as one: a request has room for about ten million."""
+_OF_A_TOKEN = 4
+"""Characters of a token, about."""
+_SHARE = 0.75
+"""The share of the model's window that files may fill: the rest is for the prompt and the answer."""
 _PAGE = 2_000
 """Lines of a file at most."""
 _HEAD = "The user attached these to the prompt. Lines of files are numbered:"
@@ -93,15 +98,23 @@ async def read_mentions(host: Host, text: str) -> Mentioned:
     note = framed(_HEAD, "\n\n".join(one.text for one in found))
     images = tuple(one.image for one in found if one.image is not None)
     attached = tuple(one.shown for one in found)
-    refusal = ""
-    if images and host.model.in_use.images is False:
-        shown = ", ".join(f"@{one.shown.name}" for one in found if one.image)
-        model = host.model.in_use.name
-        refusal = (
-            f"{model} does not see images: take out {shown}, or choose another model with /model"
-        )
+    refusal = _refusal(host.model.in_use, found)
     whole = replace(note, content=(*note.content, *images), attached=attached)
     return Mentioned(whole, tuple(left), refusal)
+
+
+def _refusal(model: ModelInUse, found: list[_Found]) -> str:
+    """Return why the prompt cannot be sent with what was found; empty if it can."""
+    if model.images is False and (images := [one for one in found if one.image]):
+        shown = ", ".join(f"@{one.shown.name}" for one in images)
+        return f"{model.name} does not see images: take out {shown}, or choose another model with /model"
+    held = sum(len(one.text) for one in found) // _OF_A_TOKEN
+    if model.context_window is not None and held > model.context_window * _SHARE:
+        return (
+            f"{model.name} takes {model.context_window:,} tokens in all, and the files have about {held:,}: "
+            "name only some lines, as in @file:10-40, or choose another model with /model"
+        )
+    return ""
 
 
 async def _read(host: Host, name: str) -> _Found:
@@ -173,7 +186,7 @@ def _lines_of(target: _Target, details: JsonObject) -> str:
 
 
 def _of_text(target: _Target, text: str, size: str, details: JsonObject | None = None) -> _Found:
-    about = f"{size} · ~{len(text) // 4:,} tokens"
+    about = f"{size} · ~{len(text) // _OF_A_TOKEN:,} tokens"
     return _Found(Attachment(name=target.name, about=about, details=details or {}), text)
 
 

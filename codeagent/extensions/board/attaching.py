@@ -12,7 +12,16 @@ from pathlib import Path
 from codeagent.commands.arguments import say
 from codeagent.core.errors import ConfigError, SessionInUse
 from codeagent.disk.sockets import connect_to
-from codeagent.extensions.board.holder import ATTACH, BUSY, ENDED, LEAVE, LEFT, RESIZED, held_socket
+from codeagent.extensions.board.holder import (
+    ATTACH,
+    BUSY,
+    DRAWS,
+    ENDED,
+    LEAVE,
+    LEFT,
+    RESIZED,
+    held_socket,
+)
 from codeagent.session.lock import lives
 from codeagent.session.store import SessionStore
 from codeagent.tui.terminal import RESET
@@ -60,6 +69,7 @@ def attach(connection: socket.socket) -> None:
     ConfigError."""
     terminal = sys.stdin.fileno()
     before = termios.tcgetattr(terminal)
+    said = b""
     with ExitStack() as stack:
         stack.callback(connection.close)
         for number, handler in (
@@ -68,10 +78,12 @@ def attach(connection: socket.socket) -> None:
         ):
             stack.callback(signal.signal, number, signal.signal(number, handler))
         stack.callback(termios.tcsetattr, terminal, termios.TCSADRAIN, before)
-        stack.callback(os.write, terminal, RESET)
+        # A screen that ended has done so before its last lines: in tmux, the second time would move
+        # the cursor back to where they begin.
+        stack.callback(lambda: said == ENDED or os.write(terminal, RESET))
         tty.setraw(terminal)
+        os.write(terminal, DRAWS)  # it may draw at its new size before it takes the terminal again
         socket.send_fds(connection, [ATTACH], [terminal])
-        said = b""
         with suppress(OSError):
             said = connection.recv(1)
     if said == BUSY:

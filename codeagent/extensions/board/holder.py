@@ -38,7 +38,7 @@ HELD = "CODEAGENT_HELD"
 """The variable that names the process that holds a screen, for that screen."""
 _READY = "ready"
 _STYLES = lazy_regex(r"\x1b\[[0-9;]*m")
-_DRAWS = b"\x1b[?1049h"
+DRAWS = b"\x1b[?1049h"
 """What a screen writes when it takes its terminal."""
 _STUCK = 2.0
 """Seconds after which a terminal that takes no more bytes is detached."""
@@ -122,7 +122,7 @@ def _hold(arguments: Sequence[str], folder: Path, told: int) -> NoReturn:
         for fd in (0, 1, 2):
             os.dup2(nowhere, fd)
         written = b""
-        while _DRAWS not in written and (data := _read(master)):
+        while DRAWS not in written and (data := _read(master)):
             written += data
         if not data:
             answer.write(written)

@@ -253,6 +253,7 @@ async def detach(chat: ChatScreen, argument: str) -> None:
     started, said = await asyncio.to_thread(start_held, _words(options, session, prompt))
     if started:
         chat.state.document.remark(one_line(said, 300), "info")
+        chat.state.status.set(session="")  # --resume could not open it while it works
         await chat.run_action("app.quit")
         return
     await chat.change_to(replace(options, proceed=True, resume=session, prompt=FirstPrompt(prompt)))

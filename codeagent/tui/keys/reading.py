@@ -23,6 +23,8 @@ READING = (
             Action("picker.down", "row below", "down,ctrl+n", "move(1)"),
             Action("picker.page_up", "a page up", "pageup", "page(-1)"),
             Action("picker.page_down", "a page down", "pagedown", "page(1)"),
+            Action("picker.first", "first row", "home", "end(-1)", on="Picker"),
+            Action("picker.last", "last row", "end", "end(1)", on="Picker"),
             Action(
                 "picker.favourite",
                 "/model: add it to the favourites, or remove it",

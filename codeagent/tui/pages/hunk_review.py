@@ -24,6 +24,7 @@ from codeagent.tui.parts.prompt_text import harmless
 from codeagent.tui.parts.rows import HintRow, Part, RuleRow
 from codeagent.tui.rendering.diff import line_end_notes
 from codeagent.tui.rendering.palette import StyleName
+from codeagent.tui.transcript.spelling import counted
 
 _STYLES: dict[Word, StyleName] = {"accept": "success", "reject": "error", "edited": "warning"}
 _ODD = "it contains invisible characters: {key} edits it in your editor"
@@ -180,7 +181,7 @@ class HunkReview(DiffPage[tuple[HunkAnswer, ...] | None]):
         counts = self.sheet.counts()
         taken = counts["accept"] + counts["edited"]
         self.title_row.tell(f"hunk {self.pane.current + 1} of {self.count}" if self.count else "")
-        standing = [Part(f"{taken} of {self.count} hunks", 3, "strong")]
+        standing = [Part(f"{taken} of {counted(self.count, 'hunk')}", 3, "strong")]
         if counts["edited"]:
             standing.append(Part(f"{counts['edited']} edited", 2, _STYLES["edited"]))
         why = self._why_not_yet()

@@ -54,7 +54,6 @@ class _ModelLine(PickerRow):
     where: str = ""
 
 
-_PASTE = _ModelLine(_ANOTHER_KEY, "Paste an API key", where="tried once, then kept")
 _TITLES = _ModelLine(
     "", "model", cells=("window", "$ in/out", "tools", "thinks", "images"), where="where"
 )
@@ -70,8 +69,7 @@ async def model(chat: ChatScreen, argument: str) -> None:
         page = ModelPicker(client, now)
         chosen = await chat.app.push_screen_wait(page)
         if chosen == _ANOTHER_KEY:
-            whose = "your model's provider" if now.api_base is None else one_line(now.api_base, 80)
-            asked = Missing("key", f"Paste the API key from {whose}", variable=now.api_base or "")
+            asked = Missing("key", _whose_key(now), variable=now.api_base or "")
             if not await _new_key(chat, asked):
                 return
             row = ModelRow(now.name, "", ready=True, api_base=now.api_base)
@@ -94,6 +92,13 @@ async def model(chat: ChatScreen, argument: str) -> None:
         server = from_now_on(client.agent.model.server, now.server)
         chat.tell(f"model: {row.name}{server}{kept}")
         await asyncio.to_thread(client.model_marks.use, _place(row))
+
+
+def _whose_key(now: ModelInUse) -> str:
+    """Return the title of the page that takes a key: it says which server the key goes to."""
+    if now.api_base is None:
+        return "Paste an API key: how it begins says which provider it is for"
+    return f"Paste the API key for {one_line(now.api_base, 80)}: it goes to this server only"
 
 
 def _asked_for(name: str, models: Iterable[ModelRow], now: ModelInUse) -> ModelRow:
@@ -155,6 +160,10 @@ class ModelPicker(Picker):
         """By the keys of the rows."""
         self._client = client
         self._now = _place(now)
+        whose = f"for {now.server}: " if now.api_base else ""
+        self._paste = _ModelLine(
+            _ANOTHER_KEY, "Paste an API key", where=f"{whose}tried once, then kept"
+        )
         self._marks = ModelMarks()
         self._first: tuple[MarkedModel, ...] = ()
         """The favourites and those used last, as they were when the list was opened."""
@@ -199,7 +208,9 @@ class ModelPicker(Picker):
         self.models = {_key(_place(row)): row for row in rows}
         self._total = len(rows) + 1
         self.list.refill(
-            [*map(self._line_of, rows), _PASTE], self.typed, mark=None if begun else _key(self._now)
+            [*map(self._line_of, rows), self._paste],
+            self.typed,
+            mark=None if begun else _key(self._now),
         )
         self.list.styles.height = max(1, self.rows_in(self.size))
         self._head.refresh()

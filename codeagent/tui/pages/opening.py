@@ -130,8 +130,9 @@ class FirstRun(ListKeys, Guarded[LaunchOptions | None]):
         self._missing = missing
         self._keep_key = keep_key
         self.list: PickerList = PickerList(
-            _rows(missing)[: 1 if only_key else None], "server:0" if self._options.api_base else ""
+            _rows(missing), "server:0" if self._options.api_base else ""
         )
+        self.list.display = not only_key
         self._hints = HintRow()
         self._key = LineInput(
             password=True, placeholder="Paste your API key (hidden)", compact=True, id="key"
@@ -145,17 +146,20 @@ class FirstRun(ListKeys, Guarded[LaunchOptions | None]):
         yield Static(
             visible(self._missing.text), markup=False, classes="first-run--text first-run--missing"
         )
-        yield Static("Choose how to start:", markup=False, classes="first-run--text")
+        if not self._only_key:
+            yield Static("Choose how to start:", markup=False, classes="first-run--text")
         yield self.list
         yield self._key
         yield self._address
         yield self._hints
 
     def on_mount(self) -> None:
-        others = (
-            [] if self._only_key else ["{question.demo} demo", "{picker.up} and {picker.down} move"]
+        hints = (
+            "{picker.choose} chooses it",
+            "{question.demo} demo",
+            "{picker.up} and {picker.down} move",
+            "{picker.close} leaves",
         )
-        hints = ("{picker.choose} chooses it", *others, "{picker.close} leaves")
         self._hints.show((), hints)
         if self._only_key:
             self._open(self._key)
@@ -170,13 +174,14 @@ class FirstRun(ListKeys, Guarded[LaunchOptions | None]):
 
     def action_close(self) -> None:
         """Go back to the list, or leave."""
-        if self.focused is None:
+        if self.focused is None or self._only_key:
             self.dismiss(None)
             return
         self._open(None)
 
     def settle(self) -> None:
-        self._open(None)
+        if not self._only_key:
+            self._open(None)
 
     def action_demo(self) -> None:
         """Start the demo, unless its letter was typed before the screen could be read."""
@@ -338,7 +343,7 @@ async def _instead(app: App[Any], client: SessionClient, options: LaunchOptions)
 
 
 def _rows(missing: Missing) -> Sequence[PickerRow]:
-    kept = "tried once, then kept in the keyring or a private file"
+    kept = "tried once, then kept on this machine"
     return (
         PickerRow(
             "key", "Paste an API key", f"{missing.variable}: {kept}" if missing.variable else kept

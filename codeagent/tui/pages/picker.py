@@ -2,9 +2,11 @@
 
 from collections.abc import Callable, Iterable, Sequence
 from itertools import groupby
+from typing import ClassVar
 
 from textual import on
 from textual.app import ComposeResult
+from textual.binding import BindingType
 from textual.containers import Vertical
 from textual.events import Resize
 from textual.geometry import Size
@@ -36,7 +38,7 @@ class Picker(ListKeys, Panel[str | None]):
     DEFAULT_CSS = """
     Picker Static { height: 2; padding: 0 1 0 3; color: $text-muted; }
     """
-    BINDINGS = bindings("picker")
+    BINDINGS: ClassVar[list[BindingType]] = [*bindings("picker"), *bindings("picker", "Picker")]
 
     def __init__(
         self,
@@ -114,6 +116,9 @@ class Picker(ListKeys, Panel[str | None]):
     def action_choose(self) -> None:
         if self.chosen is not None:
             self.dismiss(self.chosen)
+
+    def action_end(self, direction: int) -> None:
+        self.list.move(direction * self.list.count)
 
     @on(LineInput.Changed)
     def _narrow(self, message: LineInput.Changed) -> None:

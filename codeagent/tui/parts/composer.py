@@ -146,9 +146,16 @@ class Composer(VimPrompt):
 
     def _put(self, meant: str, text: str | None) -> None:
         if text is None:
-            super()._take_in(f"{meant} " if meant else self.app.clipboard)
+            gap = self._gap_at(*min(self.selection))
+            super()._take_in(f"{gap}{meant} " if meant else self.app.clipboard)
         elif meant and (at := self.typed.rfind(shown := harmless(text).rstrip("\n"))) >= 0:
-            self.replace(f"{meant} ", self._place(at), self._place(at + len(shown)))
+            gap = self._gap_at(*self._place(at))
+            self.replace(f"{gap}{meant} ", self._place(at), self._place(at + len(shown)))
+
+    def _gap_at(self, row: int, column: int) -> str:
+        """Return the space that a mention there needs before it: within a word it is only text."""
+        before = self.document.get_line(row)[:column]
+        return "" if not before or before[-1].isspace() or before[-1] in "([{'\"" else " "
 
     def mark_mentions(self, names: Sequence[str]) -> None:
         """Highlight these names after an `@`: they are attachments."""
@@ -420,13 +427,16 @@ class Composer(VimPrompt):
 
     def _offer_paths(self, word: Unfinished, paths: Sequence[str]) -> None:
         self._searched = word
-        paths = self._recent_first(paths, all_files=not word.query)
+        paths = self._recent_first(paths, word.query)
         self.choices.offer(() if word.query in paths else file_choices(paths))
 
-    def _recent_first(self, paths: Sequence[str], *, all_files: bool) -> Sequence[str]:
-        """Put those first that earlier prompts name, the latest first; with `all_files`, others
-        that are named as well."""
-        known = (self._files or ()) if all_files else paths
+    def _recent_first(self, paths: Sequence[str], query: str) -> Sequence[str]:
+        """Put those first that contain the query and that earlier prompts name, the latest first;
+        without a query, others that are named as well."""
+        wanted = query.casefold()
+        known = (
+            [name for name in paths if wanted in name.casefold()] if query else self._files or ()
+        )
         earlier = "\n".join(reversed(self._prompts.entries[-_RECENT:]))
         named = (quoted or bare for quoted, bare in _MENTION.findall(earlier))
         return tuple(dict.fromkeys((*(name for name in named if name in known), *paths)))

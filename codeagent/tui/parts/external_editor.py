@@ -50,7 +50,7 @@ def editor_command(environ: Mapping[str, str], workspace: Path) -> list[str]:
     name = next((name for name in ("VISUAL", "EDITOR") if environ.get(name, "").strip()), None)
     if name is None:
         raise EditorFailed(
-            "No editor is set. Your text is unchanged. Set EDITOR, for example to vim, and start again."
+            "No editor is set: export EDITOR=vim, then start again. Your text is unchanged."
         )
     return _command(f"${name}", environ[name], workspace)
 

@@ -66,12 +66,12 @@ def phase_words(run: RunStatus, now: float, pulse: Pulse) -> str:
         case "stopping":
             return run.halt
     match run.phase:
-        case "starting" | "compacting":
+        case "starting":
             return run.phase
         case "idle":
             return "ready"
-        case "working":
-            return f"working {duration(now - run.since)}"
+        case "working" | "compacting":
+            return f"{run.phase} {duration(now - run.since)}"
         case "waiting":
             return "waiting for you"
         case "asking" | "thinking" | "answering" | "writing" | "retrying":

@@ -539,7 +539,7 @@ async def test_what_is_not_a_summary_changes_nothing_is_told_and_nobody_is_asked
 
 
 async def test_a_user_who_keeps_the_conversation_keeps_all_of_it() -> None:
-    for answer, why in ((None, "you kept the conversation"), ("  ", "the summary was empty")):
+    for answer, why in ((None, "you declined the summary"), ("  ", "the summary was empty")):
         s, _ = begin(*shows(3), attended=True)
         await run(s)
         before = s.agent.history

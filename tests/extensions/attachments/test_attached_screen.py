@@ -95,12 +95,12 @@ async def test_a_dropped_path_becomes_a_mention_where_it_was_dropped(
         await settled(pilot)
         composer = app.chat.composer
         await until(pilot, lambda: composer.mention_of is not None)
-        composer.insert("see \nbelow")
-        composer.move_cursor((0, 4))
+        composer.insert("see\nbelow")
+        composer.move_cursor((0, 3))
         await pasted_into(pilot, app, f"'{outside}'")
         await until(pilot, lambda: "@image:my-shot-" in composer.text)
         assert str(outside) not in composer.text
-        assert composer.text.endswith(" \nbelow")
+        assert composer.text.startswith("see @image:") and composer.text.endswith(" \nbelow")
         await pasted_into(pilot, app, "/nowhere/at/all.png")
         await pilot.pause()
         assert "/nowhere/at/all.png" in composer.text
@@ -125,6 +125,9 @@ async def test_the_key_that_pastes_takes_the_image_or_what_was_copied_here(
         await until(pilot, lambda: composer.text == "@image:pasted-1 ")
         await pasted_into(pilot, app, "")  # what some terminals send for an image
         await until(pilot, lambda: composer.text == "@image:pasted-1 @image:pasted-1 ")
+        composer.insert("or")
+        await pilot.press("ctrl+v")
+        await until(pilot, lambda: composer.text.endswith(" or @image:pasted-1 "))
         found["image"] = ""
         await pilot.press("ctrl+v")
         await until(pilot, lambda: composer.text.endswith("copied here"))
@@ -165,6 +168,9 @@ async def test_files_of_earlier_prompts_are_offered_first(tmp_path: Path) -> Non
         await until(pilot, lambda: choices.chosen is not None)
         assert choices.chosen is not None
         assert choices.chosen.label == "src/dates.py"  # and not the shorter src/, nor what is gone
+        app.chat.composer.set_files(("src/dates.py", "tests/"))
+        await pilot.press("t", "s")
+        await until(pilot, lambda: choices.chosen is not None and "ts" in choices.chosen.label)
 
 
 COLOURFUL = Palette(accent=Style(color="red"))

@@ -153,8 +153,14 @@ def test_an_export_has_the_image_and_the_lines(product: Product) -> None:
     assert note["content"][1]["data"] in exported and "second line" in exported
 
 
-async def run(product: Product, model: str, server: FakeProvider, *arguments: str) -> Any:
-    command = ("run", "what is @red.png", "--model", model, "--api-base", server.base_url)
+async def run(
+    product: Product,
+    model: str,
+    server: FakeProvider,
+    *arguments: str,
+    prompt: str = "what is @red.png",
+) -> Any:
+    command = ("run", prompt, "--model", model, "--api-base", server.base_url)
     environment = product.environment | {"OPENAI_API_KEY": "k", "ANTHROPIC_API_KEY": "k"}
     return await asyncio.to_thread(
         product.call_apart, *command, "--sandbox", "off", *arguments, env=environment
@@ -202,6 +208,16 @@ async def test_a_model_that_sees_no_images_gets_none_and_the_prompt_is_not_sent(
         "the prompt was not sent: openai/gpt-3.5-turbo does not see images: take out @red.png"
         in done.err
     )
+
+
+async def test_files_that_do_not_fit_into_the_window_are_not_sent(product: Product) -> None:
+    put(product.workspace, "long.txt", "twelve words\n" * 1_500)
+    prompt = "look at @long.txt and @src/calc.py"
+    async with openai_server([Turn(text="?")]) as fake:
+        done = await run(product, "openai/gpt-4", fake, prompt=prompt)
+    assert fake.requests == [] and done.code != 0
+    assert "the prompt was not sent: openai/gpt-4 takes 8,192 tokens in all" in done.err
+    assert "name only some lines, as in @file:10-40" in " ".join(done.err.split())
 
 
 def test_a_pasted_image_is_found_by_its_name_and_by_no_other(product: Product) -> None:

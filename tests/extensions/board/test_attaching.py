@@ -5,6 +5,7 @@ import socket
 import subprocess
 import sys
 from pathlib import Path
+from threading import Thread
 
 import pytest
 
@@ -12,8 +13,10 @@ from codeagent.core.errors import ConfigError
 from codeagent.core.watchdog import MARK
 from codeagent.disk.sockets import address_of, listen_at
 from codeagent.extensions.board import attaching
-from codeagent.extensions.board.attaching import connected, last_held
+from codeagent.extensions.board.attaching import attach, connected, last_held
+from codeagent.extensions.board.holder import DRAWS, ENDED, LEFT
 from codeagent.extensions.board.page import start_held
+from codeagent.tui.terminal import RESET
 
 
 def ended() -> int:
@@ -75,6 +78,31 @@ def test_the_socket_of_a_process_that_is_too_busy_to_answer_is_kept(tmp_path: Pa
             with pytest.raises(ConfigError, match="does not answer"):
                 connected(path)
     assert path.exists()
+
+
+@pytest.mark.parametrize(("said", "restored"), [(ENDED, False), (LEFT, True)])
+def test_the_terminal_is_restored_once_and_not_after_the_last_lines_of_a_screen_that_ended(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, said: bytes, restored: bool
+) -> None:
+    path, (master, terminal) = tmp_path / "1", os.openpty()
+
+    def answer() -> None:
+        client, _ = listener.accept()
+        with client:
+            for shown in socket.recv_fds(client, 1, 1)[1]:
+                os.write(shown, b"the last lines")
+                os.close(shown)
+            client.send(said)
+
+    with listen_at(path) as listener, os.fdopen(terminal) as stdin:
+        monkeypatch.setattr(sys, "stdin", stdin)
+        holder = Thread(target=answer)
+        holder.start()
+        attach(connected(path))
+        holder.join()
+        drawn = os.read(master, 4096)
+    os.close(master)
+    assert drawn == DRAWS + b"the last lines" + (RESET if restored else b"")
 
 
 @pytest.mark.parametrize("mark", ["", "of-another"])

@@ -29,9 +29,10 @@ async def test_the_session_keeps_the_mode_and_the_steps_that_it_has_now(
         chat.launch_options = replace(
             chat.launch_options, mode="accept-edits", flags={"network": "none", "tools": ("a", "b")}
         )
-        chat.state.status.set(mode="plan", stepping=True)
+        chat.state.status.set(mode="plan", stepping=True, session="s1")
         assert chat.themes.use("paper") == ""
         await page.detach(chat, "")
+        assert not chat.state.status.now.conversation.session, "--resume is not offered"
     said = " ".join(moved)
     assert "--mode plan --theme paper --step --network none --tools a,b quit" in said
     assert "accept-edits" not in said and "--detach" in moved

@@ -265,7 +265,7 @@ async def test_without_an_editor_one_line_says_so(monkeypatch: pytest.MonkeyPatc
     async with review.app.run_test(size=(120, 24)) as pilot:
         await review.open(pilot)
         await review.press(pilot, "ctrl+g")
-        assert "No editor is set. Your text is unchanged." in review.app.rows[-1]
+        assert "No editor is set: export EDITOR=vim, then start again." in review.app.rows[-1]
 
 
 async def test_what_would_act_is_shown_and_not_put_into_a_field_to_write_in() -> None:

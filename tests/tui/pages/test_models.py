@@ -172,6 +172,33 @@ async def test_names_of_servers_are_drawn_and_never_obeyed(tmp_path: Path) -> No
         assert "\x1b" not in rows and "\u202e" not in rows and "[bold]x[/] \\x1b[2J" in rows
 
 
+@for_each(
+    ("server", "whose", "asked"),
+    [
+        (
+            {"api_base": LOCAL, "server": "127.0.0.1:8080"},
+            "for 127.0.0.1:8080: tried once, then kept",
+            f"Paste the API key for {LOCAL}: it goes to this server only",
+        ),
+        ({}, "tried once, then kept", "how it begins says which provider it is for"),
+    ],
+)
+async def test_the_row_for_a_key_says_which_server_the_key_goes_to(
+    tmp_path: Path, server: dict[str, str], whose: str, asked: str
+) -> None:
+    app = ReplayApp([], tmp_path, now=0.0)
+    async with app.run_test(size=(100, 30)) as pilot:
+        await settled(pilot)
+        in_use(app, **server)
+        await opened(pilot, app)
+        await pilot.press("end")
+        await pilot.pause()
+        row = next(row for row in shown(app) if "▸" in row)
+        assert row.split("Paste an API key")[1].strip() == whose
+        await pilot.press("enter")
+        await until(pilot, lambda: any(asked in row for row in shown(app)))
+
+
 async def test_what_was_chosen_is_remembered(tmp_path: Path) -> None:
     app = ReplayApp([], tmp_path, now=0.0)
     marks = ModelMarksFile(tmp_path / "state/models.json")

@@ -117,6 +117,12 @@ async def test_a_long_list_scrolls_with_the_mark_and_a_click_takes_a_row() -> No
         await pilot.pause()
         assert " ▸ row 41" in app.shown
         assert "Enter chooses it" in app.rows[-1]
+        await pilot.press("end")
+        await pilot.pause()
+        assert " ▸ row 499" in app.shown
+        await pilot.press("home", "down", *["pagedown"] * 3, "up", "up")
+        await pilot.pause()
+        assert " ▸ row 41" in app.shown
         await pilot.click(
             offset=(8, app.rows.index(next(row for row in app.rows if "row 39" in row)))
         )
