@@ -8,7 +8,7 @@ import importlib
 import io
 import os
 import sys
-from collections.abc import Coroutine, Iterator, Sequence
+from collections.abc import Coroutine, Iterable, Iterator, Sequence
 from typing import Any, NamedTuple, NoReturn, Protocol
 
 from codeagent import __version__
@@ -33,6 +33,12 @@ COMMANDS = {
 imported when needed; those of extensions are in their manifests.
 
 Without one the screen opens: `codeagent.commands.chat`.
+"""
+_EXAMPLES = """\
+examples:
+  codeagent --continue        return to the last session
+  codeagent run "fix a test"  work without a screen
+  codeagent run - < task.md   take the prompt from a file
 """
 _SCREEN = "chat"
 _SAFE = "--safe"
@@ -103,7 +109,11 @@ class _Parser(argparse.ArgumentParser):
     def error(self, message: str) -> NoReturn:
         from codeagent.console.colour import print_line
 
-        print_line(f"{self.prog}: {message}; see {self.prog} --help", sys.stderr)
+        wrong = message.partition("unrecognized arguments: ")[2].partition(" ")[0]
+        if wrong.startswith("-"):
+            message += _meant(wrong.partition("=")[0], self._option_string_actions)
+        help_at = "" if message.endswith("?") else f"; see {self.prog} --help"
+        print_line(f"{self.prog}: {message}{help_at}", sys.stderr)
         self.exit(USAGE_ERROR)
 
 
@@ -134,7 +144,7 @@ class _ScreenParser(_Parser):
             )
         formatter.end_section()
         before, positional, after = whole.partition("positional arguments:")
-        end = "codeagent COMMAND --help says more about each command.\n"
+        end = f"{_EXAMPLES}\ncodeagent COMMAND --help says more about each command.\n"
         return f"{before}{formatter.format_help()}\n{positional}{after}\n{end}"
 
 
@@ -323,11 +333,17 @@ def build_screen_parser() -> _ScreenParser:
 def _refuse_unless_folder(parser: argparse.ArgumentParser, word: str) -> None:
     if os.path.isdir(word):  # noqa: PTH112  # pathlib would be imported for this alone
         return
+    hint = _meant(word, [each.name for each in commands()])
+    hint = hint or '; a prompt goes to codeagent run "what to do"'
+    parser.error(f"{word[:80]!r} is neither a command nor a folder{hint}")
+
+
+def _meant(word: str, known: Iterable[str]) -> str:
+    """Return `; did you mean x or y?` for the most similar known words, or an empty text."""
     import difflib  # only for a mistyped word
 
-    near = difflib.get_close_matches(word, [each.name for each in commands()], n=1)
-    hint = f"did you mean {near[0]}?" if near else 'a prompt goes to codeagent run "what to do"'
-    parser.error(f"{word[:80]!r} is neither a command nor a folder; {hint}")
+    near = difflib.get_close_matches(word, known, n=2, cutoff=0.75)
+    return f"; did you mean {' or '.join(near)}?" if near else ""
 
 
 def load(name: str) -> CommandModule:

@@ -61,13 +61,14 @@ def completed_by(action: argparse.Action, values: str) -> None:
     vars(action)["completer"] = completer  # where argcomplete looks
 
 
-def add_sandbox(parser: argparse.ArgumentParser, about: str) -> None:
+def add_sandbox(parser: argparse._ActionsContainer, about: str) -> None:
     parser.add_argument("--sandbox", choices=("docker", "off"), help=about)
 
 
-def add_model_arguments(parser: argparse.ArgumentParser) -> None:
-    """Add the arguments that `codeagent run` takes as well."""
-    add = parser.add_argument
+def add_model_arguments(parser: argparse.ArgumentParser) -> argparse._ActionsContainer:
+    """Add the arguments that `codeagent run` takes as well; returns the group of those that limit
+    what may be done."""
+    add = parser.add_argument_group("model").add_argument
     model = add("--model", metavar="M", help="any litellm name, script:FILE.json or demo")
     add("--api-base", metavar="URL", help="address of the model's server")
     fallback = add(
@@ -88,16 +89,19 @@ def add_model_arguments(parser: argparse.ArgumentParser) -> None:
         choices=("auto", "litellm"),
         help="litellm sends every request through litellm (default: auto)",
     )
+    limits = parser.add_argument_group("what it may do")
+    add = limits.add_argument
     add("--mode", choices=MODES, help="approval mode: ask (default), accept-edits, plan or auto")
     add(
         "--network",
         choices=NETWORKS,
         help="what commands with network access may reach: none, allow-list, ask (default) or open",
     )
-    add_choice_of_tools(parser)
+    add_choice_of_tools(limits)
+    return limits
 
 
-def add_choice_of_tools(parser: argparse.ArgumentParser) -> None:
+def add_choice_of_tools(parser: argparse._ActionsContainer) -> None:
     """Add the arguments that choose a conversation's tools."""
     add = parser.add_argument
     tools = add(
@@ -117,7 +121,7 @@ def add_choice_of_tools(parser: argparse.ArgumentParser) -> None:
     add_safe(parser)
 
 
-def add_safe(parser: argparse.ArgumentParser) -> None:
+def add_safe(parser: argparse._ActionsContainer) -> None:
     """Add the flag that may also come in front of a command."""
     add_flag(
         parser,

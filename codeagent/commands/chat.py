@@ -34,7 +34,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     add = parser.add_argument
     path = add("path", metavar="PATH", nargs="?", help="the folder to work in (default: here)")
     completed_by(path, "commands")
-    add_model_arguments(parser)
+    limits = add_model_arguments(parser)
     again = parser.add_mutually_exclusive_group()
     resume = again.add_argument(
         "--resume",
@@ -62,7 +62,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     completed_by(resume, "sessions")
     completed_by(theme, "themes")
     add_sandbox(
-        parser, "off runs commands on this machine and asks about each one (default: docker)"
+        limits, "off runs commands on this machine and asks about each one (default: docker)"
     )
 
 

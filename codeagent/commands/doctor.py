@@ -6,6 +6,7 @@ import os
 import platform
 import shlex
 import subprocess
+from collections import Counter
 from collections.abc import Coroutine, Iterator, Mapping
 from dataclasses import asdict
 from pathlib import Path
@@ -114,7 +115,19 @@ async def _doctor(args: argparse.Namespace, app: "App") -> int:
                 for item in findings
             ),
         )
+        say(_verdict(findings))
     return 1 if broken else 0
+
+
+def _verdict(findings: list[Finding]) -> str:
+    """Return the line below the findings: what they come to."""
+    counts = Counter(finding.state for finding in findings)
+    notes = f"; notes, which you may leave as they are: {counts['note']}" if counts["note"] else ""
+    return (
+        f"✗ problems to solve first: {counts['problem']}"
+        if counts["problem"]
+        else f"✓ codeagent works here{notes}"
+    )
 
 
 def _configuration(args: argparse.Namespace, workspace: Path) -> tuple[Settings, list[Finding]]:

@@ -113,7 +113,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         nargs="?",
         help="what to do; piped text is added to it; - reads it from standard input; a scripted model needs no prompt",
     )
-    add_model_arguments(parser)
+    limits = add_model_arguments(parser)
     for each in _options():
         repeated: dict[str, Any] = {"action": "append", "default": []} if each.many else {}
         option = add(f"--{each.name}", metavar=each.metavar, help=each.about, **repeated)
@@ -143,7 +143,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     add("--strategy", metavar="S", help="sequential, parallel (default) or batched:N")
     _add_limits(parser)
     add_sandbox(
-        parser, "off runs commands on this machine and asks about each one (default: docker)"
+        limits, "off runs commands on this machine and asks about each one (default: docker)"
     )
     add_flag(
         parser,

@@ -79,9 +79,12 @@ def context_facts(
         does = f"runs {command}" if command else "opens it"
         rows.append(Fact(cells=cells, about=advice, does=does, command=command, opens=opens))
     free = max(0, window - used)
-    cells = ("· free", f"{free:,}", share(free, window))
-    about = f"Older messages give way to a summary at {round(window * compact_at):,} tokens."
-    rows.append(Fact(cells=cells, about=about, does=f"runs {_COMPACT}", command=_COMPACT))
+    whole_window = "tokens of an unknown window"
+    if usage.context_window:
+        cells = ("· free", f"{free:,}", share(free, window))
+        about = f"Older messages give way to a summary at {round(window * compact_at):,} tokens."
+        rows.append(Fact(cells=cells, about=about, does=f"runs {_COMPACT}", command=_COMPACT))
+        whole_window = f"of {window:,} tokens, {share(used, window)}"
     rows += [Caption(("",)), Caption(("The largest",))]
     for part in sorted(parts, key=lambda part: -part.size)[:_LARGEST]:
         cells = (part.name, f"{tokens(part):,}", share(tokens(part), window))
@@ -90,7 +93,7 @@ def context_facts(
     about = "" if usage.context_tokens else "about "
     bar.append(("·", free / window, "muted"))
     rows[:0] = [Bar(tuple(bar)), Caption(("",)), Caption(("", "tokens", "share"))]
-    return Facts("Context", rows, f"{about}{used:,} of {window:,} tokens, {share(used, window)}")
+    return Facts("Context", rows, f"{about}{used:,} {whole_window}")
 
 
 def _first(coming: ModelRequest) -> Iterator[_Part]:

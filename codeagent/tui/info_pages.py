@@ -6,6 +6,7 @@ from functools import partial
 from pathlib import Path
 from typing import Literal
 
+from codeagent import __version__
 from codeagent.config.settings import Settings
 from codeagent.core.audit import SessionStats
 from codeagent.core.errors import CodeagentError
@@ -20,7 +21,7 @@ from codeagent.core.runtime import Session
 from codeagent.core.sandbox import SandboxInfo
 from codeagent.core.tool import ToolDefinition
 from codeagent.tui.facts import COPIES, Caption, Fact, FactRow, Facts, opened, share
-from codeagent.tui.status import Status, UsageStatus, sandbox_words
+from codeagent.tui.status import Status, UsageStatus, fields_of, sandbox_words
 from codeagent.tui.transcript.spelling import counted
 
 About = Literal[
@@ -45,12 +46,15 @@ def status_facts(
     folder, talk = now.folder, now.conversation
     models = ", ".join(filter(None, (talk.model or "none", *used, chosen("model", talk.model))))
     modes = ", ".join(filter(None, (talk.mode, chosen("mode", talk.mode))))
+    filled = fields_of(now)["context"].replace(" ctx", " tokens")
     changed = f"{folder.branch or 'none'}, {counted(folder.changes, 'file')} changed"
     table = (
+        ("version", __version__, "", ""),
         ("folder", str(workspace), "", ""),
         ("branch", changed, "shows what this session changed", "/diff"),
         ("model", models, "chooses another model", "/model"),
         ("mode", modes, "shows the rules in force", "/permissions"),
+        ("context", filled or "empty", "shows what fills it", "/context"),
         ("session", talk.session or "not started", "", ""),
         ("sandbox", talk.sandbox, "says more about it", "/sandbox"),
         ("network", talk.network, "changes it", "/sandbox"),

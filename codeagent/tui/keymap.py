@@ -57,14 +57,12 @@ class KeyRow:
 
 
 TYPED = (
-    KeyRow(
-        "chat", "Esc Esc", "when nothing runs and nothing is written: go back to an earlier moment"
-    ),
-    KeyRow("composer", "\\ Enter", "new line, if Shift+Enter does not work"),
+    KeyRow("chat", "Esc Esc", "idle and nothing written: go back to an earlier moment"),
     KeyRow("composer", "/", "commands"),
     KeyRow("composer", "@", "files"),
     KeyRow("composer", "!", "a shell command in the sandbox, shown to the model"),
     KeyRow("composer", "!!", "the same, not shown to the model"),
+    KeyRow("composer", "\\ Enter", "new line, if Shift+Enter does not work"),
     KeyRow("card", "Up, Down, PgUp, PgDn", "scroll"),
     KeyRow("card", "t", "the change in one column or in two"),
     KeyRow("card", "Left, Right, Enter", "move to an answer, choose it"),
@@ -118,13 +116,13 @@ class Keymap:
         return tuple(row for scope in self.table.scopes for row in self._rows_of(scope))
 
     def _rows_of(self, scope: str) -> Iterator[KeyRow]:
+        yield from (typed for typed in TYPED if typed.scope == scope)
         for action in self.table.keys:
             if action.scope == scope:
                 keys = ", ".join(map(shown, self.keys_of(action.id)))
                 yield KeyRow(scope, keys, action.about, action.id, action.id in self.own)
         if self.vim and scope == "composer":
             yield from VIM
-        yield from (typed for typed in TYPED if typed.scope == scope)
 
 
 def keymap_of(widget: object) -> Keymap:

@@ -115,7 +115,9 @@ def test_with_an_engine_the_sandbox_is_tried_and_everything_is_usable(product: P
     config = product.home / "config/codeagent/config.toml"
     config.parent.mkdir(parents=True)
     config.write_text('[sandbox]\napproval = "text"\n')
-    said = product.call("doctor").out
+    called = product.call("doctor")
+    said = called.out
+    assert "✓ codeagent works here" in called.err
     assert "network none" in said and "trials      by text: approval under [sandbox]" in said
 
 

@@ -182,7 +182,7 @@ def session_rows(sessions: Sequence[SessionSummary], now: float) -> list[PickerR
     return [
         PickerRow(
             row.id,
-            one_line(row.name, 60) or "(nothing said)",
+            one_line(row.name, 200) or "(nothing said)",
             f"{ago(row.modified, now)} · {row.model}"
             + (" · in use elsewhere" if row.in_use else ""),
             warn=row.in_use,

@@ -256,7 +256,7 @@ class PickerList(MarkedList[PickerRow]):
         text, about = flat(row.text), flat(row.about)
         if row.heading:
             return [(f" {text}", palette.heading)]
-        column = min(self._column, max(width // 2, width - self._beside - 2))
+        column = min(max(self._usual, cell_len(text)), max(width // 2, width - self._beside - 2))
         width -= cell_len(row.keys) and cell_len(row.keys) + 2
         if about and width >= _BESIDE:
             text = set_cell_size(cut_end(text, column), column)
@@ -272,7 +272,9 @@ class PickerList(MarkedList[PickerRow]):
 
     def _take(self, rows: Sequence[PickerRow]) -> None:
         self._all = tuple(rows)
-        self._column = max((cell_len(flat(row.text)) for row in rows), default=0)
+        widths = sorted(cell_len(flat(row.text)) for row in rows) or [0]
+        self._column = widths[-1]
+        self._usual = widths[len(widths) * 7 // 8]
         self._beside = max((cell_len(flat(row.about)) for row in rows), default=0)
         self.nothing = "nothing matches" if rows else "there is nothing here yet"
 

@@ -211,8 +211,8 @@ class Remark(Block):
 
 @dataclass(eq=False)
 class Ending(Block):
-    """How a run ended, if that needs saying; `lines` say what was stopped, killed, kept and not
-    run."""
+    """How a run ended; `lines` say what was stopped, killed, kept and not run. The text of one that
+    is done says how much work it was."""
 
     reason: str = "done"
     """done, failed, limit, denied or interrupted."""

@@ -58,7 +58,6 @@ _SPEAKERS = {
     "task": "task",
 }
 _ENDINGS = {
-    "done": "done",
     "failed": "failed",
     "limit": "stopped at a limit",
     "denied": "ended: denied calls were not done",
@@ -374,6 +373,8 @@ def _remark(block: Remark, look: Look) -> Drawn:
 def _ending(block: Ending, look: Look) -> Drawn:
     palette = look.palette
     reason = _ENDINGS.get(block.reason, flat(block.reason, 40))
+    if block.reason == "done":
+        return Drawn(paragraph(f"worked {block.text}", look.width, palette.muted))
     style: Style = palette.error if block.reason == "failed" else palette.warning
     mark = "✗ " if block.reason == "failed" else "– "
     text = (

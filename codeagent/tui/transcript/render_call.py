@@ -230,9 +230,8 @@ def _below(card: CallCard, look: Look, *, own: bool) -> Drawn:
     failed = card.state in ("failed", "timeout", "cancelled")
     drawn = Drawn([*_said(card, look), *(_error(card, look)[:2] if failed else [])])
     if card.output is not None and (failed or own or card.state == "done"):
-        drawn.add(
-            _brief(card.output, OWN_ROWS if own else _FAILED_ROWS if failed else DONE_ROWS, look)
-        )
+        rows = OWN_ROWS if own else _FAILED_ROWS if failed else DONE_ROWS
+        drawn.add(_brief(card.output, rows, look, "text" if own or failed else "muted"))
     for shown in card.shown:
         if isinstance(shown, DiffBlock) and card.state == "done":
             drawn.add(_diff(shown, look, BRIEF_DIFF_ROWS))
@@ -308,17 +307,17 @@ def _diff_rows(shown: DiffBlock, context: int = _CONTEXTS[0]) -> Sequence[DiffRo
     return diff_rows(shown.before, shown.after, shown.start_line, context)
 
 
-def _newest(output: OutputBuffer, count: int, look: Look) -> list[Line]:
+def _newest(output: OutputBuffer, count: int, look: Look, style: StyleName = "text") -> list[Line]:
     """Return the last lines of the output, each on one row."""
-    return _behind_bar((_printed(raw, look) for raw in output.last(count)), look)
+    return _behind_bar((_printed(raw, look, style) for raw in output.last(count)), look)
 
 
-def _brief(output: OutputBuffer, count: int, look: Look) -> Drawn:
+def _brief(output: OutputBuffer, count: int, look: Look, style: StyleName) -> Drawn:
     """Return the last lines, and how many came before."""
-    newest = _newest(output, count, look)
+    newest = _newest(output, count, look, style)
     before = output.total - len(newest)
     if before < LEAST_FOLDED:
-        return Drawn(_newest(output, output.total, look))
+        return Drawn(_newest(output, output.total, look, style))
     drawn = _offer(f"… {counted(before, 'earlier line')} (click to expand)", look)
     drawn.lines += newest
     return drawn
@@ -343,9 +342,9 @@ def _kept(output: OutputBuffer, card: CallCard, look: Look) -> Drawn:
     return drawn
 
 
-def _printed(raw: str, look: Look) -> Line:
+def _printed(raw: str, look: Look, style: StyleName = "text") -> Line:
     """Draw a printed line on one row; if it is too long it is cut, but copied in full."""
-    drawn = ansi_line(raw, look.palette.text)
+    drawn = ansi_line(raw, look.palette.named(style))
     most = look.width - 2
     if drawn.strip.cell_length <= most:
         return drawn

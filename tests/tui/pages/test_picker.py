@@ -58,6 +58,17 @@ async def test_letters_narrow_and_enter_takes_the_marked_row(size: tuple[int, in
         assert app.query_one(TextArea).text == ""
 
 
+async def test_a_few_long_rows_do_not_push_the_descriptions_of_the_others_away() -> None:
+    rows = [PickerRow(f"/{n}", f"/{n}", "what it does") for n in range(20)]
+    rows.append(PickerRow("long", "/model " + "m" * 30, "a model"))
+    app = StandIn()
+    async with app.run_test(size=(100, 40)) as pilot:
+        app.push_screen(Picker("Commands", rows), app.given.append)
+        await pilot.pause()
+        assert "/0   what it does" in app.shown
+        assert "m" * 30 + "  a model" in app.shown
+
+
 async def test_commands_are_grouped_and_say_their_keys_until_something_is_typed() -> None:
     keymap = Keymap({"chat.find": ("f7",)})
     rows = palette_rows(keymap, ["paper"], [], running=False)

@@ -2,6 +2,7 @@
 
 import re
 
+import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 from rich.cells import cell_len
@@ -331,6 +332,15 @@ def test_what_a_call_printed_is_not_drawn_again_while_others_run_unless_it_chang
     assert [line.text for line in draw(block, look(), memo).lines[2:4]] == ["one", "two"]
 
 
+@pytest.mark.parametrize(("state", "style"), [("done", "muted"), ("failed", "text")])
+def test_what_a_command_printed_is_quiet_if_it_went_well(state: CallState, style: str) -> None:
+    shown = draw(
+        batch(card(state=state, output=printed("a line\n"))), Look(78, "normal", COLOURED, NOW)
+    )
+    (said,) = (part for part in shown.lines[-1].strip if part.text == "a line")
+    assert said.style == getattr(COLOURED, style)
+
+
 def test_a_command_of_the_users_own_shows_its_output_and_whether_the_model_sees_it() -> None:
     block = CommandBlock(
         0, card=card(name="shell", state="done", output=printed("hello\n")), shared=False
@@ -370,6 +380,7 @@ def test_an_ending_says_why_and_what_was_done() -> None:
     block = Ending(0, reason="interrupted", lines=("2 processes killed", "1 edit kept"))
     assert rows(block) == ["  – stopped", "    · 2 processes killed", "    · 1 edit kept"]
     assert rows(Ending(0, reason="failed", text="no connection")) == ["  ✗ failed: no connection"]
+    assert rows(Ending(0, text="14 s · 2 calls")) == ["  worked 14 s · 2 calls"]
 
 
 def test_what_happens_stays_together_and_what_is_said_stands_apart() -> None:
