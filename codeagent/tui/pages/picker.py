@@ -182,7 +182,7 @@ def session_rows(sessions: Sequence[SessionSummary], now: float) -> list[PickerR
     return [
         PickerRow(
             row.id,
-            one_line(row.title or row.prompt, 60) or "(nothing said)",
+            one_line(row.title or row.prompt, 200) or "(nothing said)",
             f"{ago(row.modified, now)} · {row.model}"
             + (" · in use elsewhere" if row.in_use else ""),
             warn=row.in_use,

@@ -136,7 +136,7 @@ async def rewind(chat: ChatScreen, argument: str) -> None:
     client = await chat.outbox.ready()
     points = client.rewind.points()
     if not points:
-        chat.tell("there is no earlier moment to go back to yet")
+        chat.tell("no earlier moment to go back to yet")
         return
     while True:
         page = RewindPicker(point_rows(points), lambda key: _about(client.rewind, key))

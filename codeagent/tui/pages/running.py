@@ -33,7 +33,7 @@ from codeagent.tui.state import Paused, PausedCall, PlanReady, SummaryReady
 from codeagent.tui.transcript.spelling import whole
 
 _NO_PLAN = "no plan is ready: /plan with a goal starts one"
-_NO_JOB = "there is no job yet"
+_NO_JOB = "no job yet"
 _NOT_PAUSED = "nothing is paused: /step on pauses before the next batch"
 
 
@@ -232,7 +232,7 @@ async def background(chat: ChatScreen, argument: str) -> None:
     client = await chat.outbox.ready()
     calls = chat.state.document.running_calls()
     if not calls:
-        raise CodeagentError("nothing is running: nothing was moved to the background")
+        raise CodeagentError("no call of the agent is running: nothing was moved to the background")
     chosen: str | None = calls[0].call_id
     if argument:
         if not argument.isdecimal() or not 1 <= int(argument) <= len(calls):

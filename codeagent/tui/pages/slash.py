@@ -104,7 +104,7 @@ async def resume(chat: ChatScreen, argument: str) -> None:
     present = chat.state.status.now.conversation.session
     sessions = [row for row in await (await chat.outbox.ready()).sessions() if row.id != present]
     if not sessions:
-        chat.tell("there is no other session in this folder yet")
+        chat.tell("no other session in this folder yet")
         return
     chosen = await _pick(chat, "Resume a session", session_rows(sessions, chat.clock()))
     if chosen is not None:
