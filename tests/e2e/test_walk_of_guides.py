@@ -111,6 +111,12 @@ def explore(reader: Reader, *keys: str) -> None:
         reader.close()
 
 
+def deny(reader: Reader, name: str) -> None:
+    """Deny once: the demo asks for the same again."""
+    reader.tick(name)
+    reader.press(f"{reader.title}: {name}", "\x1bn")
+
+
 def steer(reader: Reader) -> None:
     reader.press("a message", "also think of 1900")
     reader.do("Enter")
@@ -138,15 +144,20 @@ def test_the_tour_of_the_readme(product: Product, size: Size, depth: str) -> Non
         screen.wait_for("❯ The tests fail.")
         reader.do("Enter")
         reader.find("Apply this edit?")
-        explore(reader, "h", "e", "p")
+        explore(reader, "h", "p")
+        reader.tick("e")
+        reader.press("README: e", "\x1be")
+        reader.see("nothing was changed yet")
+        reader.close()
         reader.do("Tab")
         reader.do("r", f"{REASON}\r")
         reader.see(f"You said no: “{REASON}”")
         reader.answer("Alt+Y", EDIT)
         reader.find("`python3 tidy.py` changed 2 files")
         explore(reader, "h")
-        reader.answer("n", EFFECTS)
-        reader.see("You said no.")
+        deny(reader, "n")
+        reader.see("You said no. This")
+        reader.see(EFFECTS)
         steer(reader)
         reader.do("Esc")
         reader.see("pausing after this batch")
@@ -209,11 +220,11 @@ def test_the_first_session_of_the_tutorial(product: Product, size: Size, depth: 
         reader.see(EFFECTS)
         reader.find("python3 tidy.py")
         reader.do("Tab")
-        reader.do("h")
-        reader.close()
-        reader.answer("n", EFFECTS)
-        reader.see("You said no.")
-        reader.answer("Alt+N", EFFECTS)
+        deny(reader, "n")
+        reader.see("You said no. This")
+        reader.see(EFFECTS)
+        explore(reader, "h")
+        deny(reader, "Alt+N")
         reader.see("the same call 3 times")
         steer(reader)
         reader.tick("will be read after this batch")
