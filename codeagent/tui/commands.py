@@ -201,6 +201,11 @@ _WITHOUT_KEYS: dict[CommandGroup, tuple[Action, ...]] = {
             does="config:config",
             arguments="[setting [value]]",
         ),
+        Action(
+            "command.feedback",
+            "write a report of what you saw, to attach to an issue",
+            arguments="[text]",
+        ),
         Action("command.exit", "quit", does="slash:leave", aliases=("quit", "q")),
     ),
 }

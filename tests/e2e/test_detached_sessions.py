@@ -68,6 +68,7 @@ def test_a_detached_session_waits_with_its_question_until_a_user_attaches(produc
                 assert "another terminal shows this session" in " ".join(second.screen())
             ask(screen, "/detach")
             assert screen.exit_code() == 0
+            assert "the session works on without a terminal" in " ".join(screen.screen())
             assert screen.modes_left_on() == []
         assert held(product) == [pid]
         with program(product, "attach", str(row["id"])) as screen:
@@ -86,6 +87,7 @@ def test_a_detached_session_waits_with_its_question_until_a_user_attaches(produc
             screen.wait_for("all written")
             screen.send("ctrl+d")
             assert screen.exit_code() == 0
+            assert "works on" not in screen.text()
         assert held(product) == []
 
 
@@ -114,7 +116,8 @@ def test_a_detached_session_whose_process_was_killed_can_be_resumed(
     with detached(product, model) as pid, program(product, "attach") as screen:
         screen.wait_for("Tab to answer")
         os.kill(pid if killed == "screen" else parent_of(pid), signal.SIGKILL)
-        screen.exit_code()
+        assert screen.exit_code() == 2
+        assert "was killed; its log is kept" in " ".join(screen.screen())
         assert screen.modes_left_on() == []
     again = product.script(say("here again"))
     with open_screen(product, "--continue", "--model", again, shows="write a file") as screen:

@@ -108,6 +108,7 @@ def explore(reader: Reader, *keys: str) -> None:
     for key in keys:
         reader.tick(key)
         reader.press(f"{reader.title}: {key}", f"\x1b{key}")
+        reader.screen.wait_for(lambda: not is_composing(reader.screen))
         reader.close()
 
 

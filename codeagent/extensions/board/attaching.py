@@ -9,9 +9,10 @@ import tty
 from contextlib import ExitStack, suppress
 from pathlib import Path
 
+from codeagent.commands.arguments import say
 from codeagent.core.errors import ConfigError, SessionInUse
 from codeagent.disk.sockets import address_of
-from codeagent.extensions.board.holder import ATTACH, BUSY, LEAVE, RESIZED, held_socket
+from codeagent.extensions.board.holder import ATTACH, BUSY, ENDED, LEAVE, LEFT, RESIZED, held_socket
 from codeagent.session.store import SessionStore
 from codeagent.tui.terminal import RESET
 
@@ -59,6 +60,12 @@ def attach(path: Path) -> None:
             said = connection.recv(1)
     if said == BUSY:
         raise ConfigError("another terminal shows this session: /detach there, or close it")
+    if said == LEFT:
+        say("the session works on without a terminal: codeagent attach shows it")
+    elif said != ENDED:
+        raise ConfigError(
+            "the process of the session was killed; its log is kept, and codeagent --resume continues it"
+        )
 
 
 def leave() -> None:

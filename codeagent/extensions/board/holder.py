@@ -30,8 +30,9 @@ from codeagent.disk.sockets import listen_at
 ATTACH, RESIZED, LEAVE = b"a", b"w", b"l"
 """What a client sends: ATTACH with its terminal; RESIZED when that has another size; LEAVE to
 detach the attached terminal."""
-BUSY = b"b"
-"""The answer to a second terminal."""
+BUSY, LEFT, ENDED = b"b", b"l", b"e"
+"""The answers to a terminal: another one is attached; it was detached; the screen has ended. A
+connection that ends without an answer: a process was killed."""
 HELD = "CODEAGENT_HELD"
 """The variable that names the process that holds a screen, for that screen."""
 _READY = "ready"
@@ -116,9 +117,7 @@ def _hold(arguments: Sequence[str], folder: Path, told: int) -> NoReturn:
             answer.write(_READY.encode())
             answer.close()
             held.serve()
-        held.leave()
-        with suppress(ChildProcessError):
-            os.waitpid(pid, 0)
+        held.end()
     except OSError as error:
         if not answer.closed:
             answer.write(f"the session did not start: {_reason(error)}".encode())
@@ -166,6 +165,7 @@ class _Held:
         self._listener = listener
         self._client: socket.socket | None = None
         self._terminal = -1
+        self._status: int | None = None
         self._ready = selectors.DefaultSelector()
         self._told, told = os.pipe()
         os.set_blocking(told, False)
@@ -245,19 +245,31 @@ class _Held:
         screen."""
         os.read(self._told, _PIECE)
         pid, status = os.waitpid(self._pid, os.WNOHANG | os.WUNTRACED)
-        if pid and os.WIFSTOPPED(status):
+        if not pid:
+            return
+        if os.WIFSTOPPED(status):
             self.leave()
             os.kill(self._pid, signal.SIGCONT)
+        else:
+            self._status = status
 
     def _resize(self) -> None:
         with suppress(OSError):
             size = fcntl.ioctl(self._terminal, termios.TIOCGWINSZ, _SIZE)
             fcntl.ioctl(self._master, termios.TIOCSWINSZ, size)
 
-    def leave(self) -> None:
-        """Detach the terminal; the screen keeps running."""
+    def end(self) -> None:
+        """Wait for the end of the screen, and tell the attached terminal."""
+        if self._status is None:
+            _, self._status = os.waitpid(self._pid, 0)
+        self.leave(ENDED if os.WIFEXITED(self._status) else b"")
+
+    def leave(self, said: bytes = LEFT) -> None:
+        """Detach the terminal, which is told this; the screen keeps running."""
         if self._client is None:
             return
+        with suppress(OSError):
+            self._client.send(said)
         for each in (self._client, self._terminal):
             self._ready.unregister(each)
         os.close(self._terminal)

@@ -14,7 +14,7 @@ from textual.app import ComposeResult
 from codeagent.config.extensions import all_extensions
 from codeagent.config.local_environment import config_dir, state_dir
 from codeagent.core.acts import Pause
-from codeagent.core.host_programs import HostProgram, open_program, start_program
+from codeagent.core.host_programs import HostProgram, open_program
 from codeagent.core.pulse import dollars
 from codeagent.core.redact import Redactor
 from codeagent.core.sanitize import one_line
@@ -31,7 +31,7 @@ from codeagent.tui.keymap import load_keymap
 from codeagent.tui.launcher import LaunchOptions
 from codeagent.tui.pages.chat import ChatScreen
 from codeagent.tui.pages.page import Page, TextPane
-from codeagent.tui.pages.slash import change_to
+from codeagent.tui.pages.slash import change_to, lend_terminal
 from codeagent.tui.parts.guard import TOO_SOON
 from codeagent.tui.parts.line_pane import wrapped_piece
 from codeagent.tui.parts.marked_list import PickerList, PickerRow
@@ -39,7 +39,6 @@ from codeagent.tui.rendering.palette import Palette
 from codeagent.tui.state import Paused
 from codeagent.tui.themes import DEFAULT_THEME, Themes, ThemeSwitch
 
-ATTACHED = HostProgram("codeagent attach", None)
 DETACHED = HostProgram("codeagent without a terminal", None, "left")
 Look = Callable[[], tuple[BoardRow, ...]]
 _LOOK = 2.0
@@ -223,11 +222,7 @@ async def board(chat: ChatScreen, argument: str) -> None:
             return
         await change_to(chat, row.id)
         return
-    with chat.app.suspend():
-        words = (sys.executable, "-P", "-m", "codeagent", "attach", row.id)
-        process = await start_program(ATTACHED, words, folder=None, environment=os.environ)
-        code = await process.wait()
-    if code:
+    if await lend_terminal(chat, "attach", row.id):
         chat.tell(f"it could not be shown here; codeagent attach {row.id} says why")
 
 

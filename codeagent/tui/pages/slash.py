@@ -1,6 +1,7 @@
 """Runs the rows of the table of actions for a chat screen; most of the slash commands are functions
 here."""
 
+import os
 import sys
 from collections.abc import Awaitable, Callable, Sequence
 from dataclasses import replace
@@ -10,7 +11,9 @@ from typing import Any, get_args
 
 from codeagent.core.acts import SetNetwork, SetToolset, TrustTools
 from codeagent.core.errors import CodeagentError
+from codeagent.core.host_programs import HostProgram, start_program
 from codeagent.core.policy import Mode, NetworkLevel
+from codeagent.core.redact import Redactor
 from codeagent.core.sanitize import one_line
 from codeagent.tui.actions import Action
 from codeagent.tui.commands import NOT_RUN, OFFERED, help_markdown, mistyped, wrong_argument
@@ -30,6 +33,7 @@ from codeagent.tui.parts.marked_list import PickerRow
 from codeagent.tui.parts.typed_input import CommandInput, parse_input
 
 Handler = Callable[[ChatScreen, str], Awaitable[None]]
+OWN_PROGRAM = HostProgram("codeagent on this terminal", None)
 """The function of a row: takes the argument of its command, and returns once the pages it opened
 are closed."""
 
@@ -126,6 +130,32 @@ async def print_below(chat: ChatScreen, argument: str) -> None:
     """Print the conversation into the terminal's own scrollback and return to the screen."""
     with chat.app.suspend():
         sys.stdout.write(chat.view.plain_text() + "\n")
+
+
+async def lend_terminal(chat: ChatScreen, *words: str) -> int:
+    """Run another codeagent with these words on the terminal until it ends; return its exit code."""
+    with chat.app.suspend():
+        command = (sys.executable, "-P", "-m", "codeagent", *words)
+        process = await start_program(OWN_PROGRAM, command, folder=None, environment=os.environ)
+        return await process.wait()
+
+
+async def feedback(chat: ChatScreen, argument: str) -> None:
+    """Handle `/feedback TEXT`: write a report to send to those who maintain codeagent."""
+    if not argument:
+        chat.tell("/feedback takes what you saw, and what you expected")
+        return
+    from codeagent.tui.crash import (
+        record_feedback,  # not needed before somebody has something to say
+    )
+
+    said = record_feedback(
+        argument,
+        chat.folders.state,
+        session=chat.state.status.now.conversation.session,
+        redact=Redactor(os.environ).clean,
+    )
+    chat.state.document.remark(said, "info")
 
 
 async def copy(chat: ChatScreen, argument: str) -> None:
