@@ -298,7 +298,9 @@ async def test_a_call_that_ended_meanwhile_is_not_moved_and_that_is_said(tmp_pat
     (tmp_path / "second").mkdir()
     async with chat(tmp_path / "second", promoted()) as (pilot, app):
         await pilot.press("ctrl+b")
-        await until(pilot, lambda: "nothing is running" in app.chat.state.status.now.screen.notice)
+        await until(
+            pilot, lambda: "no call of the agent" in app.chat.state.status.now.screen.notice
+        )
 
 
 async def test_the_offer_names_the_key_in_force(tmp_path: Path) -> None:

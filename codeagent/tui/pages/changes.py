@@ -18,7 +18,7 @@ from codeagent.core.display import DiffBlock, Hunk, cut, landed
 from codeagent.core.errors import CheckpointError
 from codeagent.tui.bindings import bindings
 from codeagent.tui.keymap import keymap_of
-from codeagent.tui.pages.diff_page import DiffPage
+from codeagent.tui.pages.diff_page import VIEWS, DiffPage
 from codeagent.tui.parts.guard import TOO_SOON
 from codeagent.tui.parts.hunk_pane import HunkRows, hunk_rows
 from codeagent.tui.parts.marked_list import PickerList, PickerRow
@@ -30,11 +30,6 @@ _LARGEST = 2 << 20
 """Bytes of the largest file whose lines are compared."""
 _LEFT_OUT = "\0"
 """The key of the row about files that are not compared; it cannot be a path."""
-_OF_HUNKS = (
-    "{hunks.next} {hunks.previous} hunks",
-    "{hunks.split} columns",
-    "{hunks.full} all lines",
-)
 _EDITED = "you edited it, too"
 _WAIT = "the agent is working: changes can be undone when it is done, or after Esc"
 
@@ -207,7 +202,8 @@ class ChangesScreen(DiffPage[None]):
             *(["{hunks.restore} revert hunk"] if self.count else []),
             *(["{hunks.restore_file} the file"] if self._view is not None else []),
             *(["{hunks.previous_file} {hunks.next_file} files"] if len(self._keys()) > 1 else []),
-            *(_OF_HUNKS if self.count else []),
+            *self.several(),
+            *(VIEWS if self.count else ()),
         )
         self.show_hints(standing)
         self.pane.refresh()

@@ -16,7 +16,7 @@ from codeagent.core.dataclass import dataclass
 from codeagent.core.display import DiffBlock, HunkAnswer
 from codeagent.tui.bindings import bindings
 from codeagent.tui.clipboard import copy
-from codeagent.tui.pages.diff_page import DiffPage
+from codeagent.tui.pages.diff_page import VIEWS, DiffPage
 from codeagent.tui.parts.external_editor import EditorFailed, edit_difference, edit_in_editor
 from codeagent.tui.parts.guard import TOO_SOON
 from codeagent.tui.parts.hunk_pane import HunkRows, HunkSheet, Word, hunk_rows
@@ -140,17 +140,14 @@ class HunkReview(DiffPage[tuple[HunkAnswer, ...] | None]):
         """This is file `number` of the `of` files of one call."""
         super().__init__(f"Hunks of {diff.path}" + (f", file {number} of {of}" if of > 1 else ""))
         self._is_last = number == of
+        self.sheet = HunkSheet(diff)
         self.hints = (
             "{hunks.close} back",
             "{hunks.toggle} toggles",
             "{hunks.edit} edits",
-            "{hunks.next} {hunks.previous} hunks",
-            "{hunks.accept_all} all",
-            "{hunks.reject_all} none",
-            "{hunks.split} columns",
-            "{hunks.full} all lines",
+            *self.several("{hunks.accept_all} all", "{hunks.reject_all} none"),
+            *VIEWS,
         )
-        self.sheet = HunkSheet(diff)
         self._text = HunkText()
         self._edited_at = 0
 

@@ -22,6 +22,8 @@ _KEYS = 22
 """Cells of the column of keys, if there is room."""
 _NAMED = 96
 """Cells from which on there is room for the names used in `keys.yaml`."""
+_WIDEST = 130
+"""Cells that the sheet takes at most: farther apart, names are hard to match with keys."""
 
 
 class TextScreen(Page[None]):
@@ -39,6 +41,7 @@ class KeySheet(Page[None]):
 
         def piece(width: int, palette: Palette) -> Iterator[Line]:
             names = max(cell_len(_name(row)) for row in rows) if width >= _NAMED else 0
+            width = min(width, _WIDEST)
             for scope, in_scope in groupby(rows, key=lambda row: row.scope):
                 yield line([(keymap.table.scopes[scope].heading, palette.heading)])
                 for row in in_scope:
@@ -92,7 +95,10 @@ class OutputScreen(Page[None]):
         pane = OutputPane(text)
         count = len(pane.text)
         super().__init__(
-            title, pane, f"{count:,} line{'' if count == 1 else 's'}", ["{page.find} finds"]
+            title,
+            pane,
+            f"{count:,} line{'' if count == 1 else 's'}",
+            ["{page.find} finds", "{page.left} {page.right} long lines"],
         )
         self._line = LineInput(compact=True)
         self._bar = Horizontal(Static("find: ", markup=False), self._line)

@@ -232,7 +232,7 @@ async def background(chat: ChatScreen, argument: str) -> None:
     client = await chat.outbox.ready()
     calls = chat.state.document.running_calls()
     if not calls:
-        raise CodeagentError("nothing is running: nothing was moved to the background")
+        raise CodeagentError("no call of the agent is running: nothing was moved to the background")
     chosen: str | None = calls[0].call_id
     if argument:
         if not argument.isdecimal() or not 1 <= int(argument) <= len(calls):

@@ -139,7 +139,13 @@ class ShownCard(CardFrame):
             self.close_line()
         if before is None or (content.id, content.drawn_of) != (before.id, before.drawn_of):
             self.fill(content)
-        self.draw(content, lambda: self._gate.why_closed(content.to_read, key=self.reading_key))
+        self.draw(content, lambda: self._why_closed(content))
+
+    def _why_closed(self, content: CardContent) -> str:
+        """Return what to say about reading on; nothing while a page covers the card."""
+        if self.app.screen is not self.screen:
+            return ""
+        return self._gate.why_closed(content.to_read, key=self.reading_key)
 
     def _look(self) -> None:
         """Record what is on screen, and update the keys as time passes."""

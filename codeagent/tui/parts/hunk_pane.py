@@ -284,13 +284,15 @@ class HunkPane(LinePane):
         self._words = words
         self._again()
 
-    def replace_hunks(self, hunks: Sequence[HunkRows], changed: int | None = None) -> None:
+    def replace_hunks(self, hunks: Sequence[HunkRows], changed: int | None = None) -> bool:
         """Show the same hunks with other lines around them, or with one `changed`, which has to be
-        seen again."""
+        seen again; False if that is what was shown."""
+        before = self._hunks
         self._hunks = hunks
         if changed is not None:
             self.seen.discard(changed)
         self._again()
+        return hunks != before
 
     def toggle_split(self) -> bool:
         """Switch between one and two columns; False if two do not fit."""

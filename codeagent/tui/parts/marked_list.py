@@ -219,7 +219,7 @@ class PickerList(MarkedList[PickerRow]):
     @property
     def longest(self) -> int:
         """The cells of the longest text of a row."""
-        return self._column
+        return self._longest
 
     def refill(self, rows: Sequence[PickerRow], query: str, mark: object = None) -> None:
         """Replace the rows, and show those that match; unless `mark` says which to mark, the mark
@@ -256,7 +256,8 @@ class PickerList(MarkedList[PickerRow]):
         text, about = flat(row.text), flat(row.about)
         if row.heading:
             return [(f" {text}", palette.heading)]
-        column = min(max(self._usual, cell_len(text)), max(width // 2, width - self._beside - 2))
+        widest = max(width // 2, width - self._beside - 2)
+        column = min(max(self._column, cell_len(text)), widest)
         width -= cell_len(row.keys) and cell_len(row.keys) + 2
         if about and width >= _BESIDE:
             text = set_cell_size(cut_end(text, column), column)
@@ -272,9 +273,10 @@ class PickerList(MarkedList[PickerRow]):
 
     def _take(self, rows: Sequence[PickerRow]) -> None:
         self._all = tuple(rows)
-        widths = sorted(cell_len(flat(row.text)) for row in rows) or [0]
-        self._column = widths[-1]
-        self._usual = widths[len(widths) * 7 // 8]
+        sizes = sorted(cell_len(flat(row.text)) for row in rows if not row.heading)
+        # A few long rows do not push the descriptions of all others aside.
+        self._column = sizes[len(sizes) * 9 // 10] if sizes else 0
+        self._longest = sizes[-1] if sizes else 0
         self._beside = max((cell_len(flat(row.about)) for row in rows), default=0)
         self.nothing = "nothing matches" if rows else "there is nothing here yet"
 

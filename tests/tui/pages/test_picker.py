@@ -90,6 +90,15 @@ async def test_commands_are_grouped_and_say_their_keys_until_something_is_typed(
         assert app.given == ["/find"]
 
 
+async def test_one_long_row_does_not_push_the_descriptions_of_the_others_aside() -> None:
+    rows = [PickerRow(f"{at}", f"/go{at}", "what it does, in a few more words") for at in range(10)]
+    app = StandIn()
+    async with app.run_test(size=(60, 20)) as pilot:
+        app.push_screen(Picker("Commands", [*rows, PickerRow("x", "/" + "x" * 90, "long")]))
+        await pilot.pause()
+        assert "/go9  what it does, in a few more words" in app.shown
+
+
 async def test_esc_gives_nothing_and_the_mark_begins_where_it_is_told() -> None:
     app = StandIn()
     async with app.run_test() as pilot:
