@@ -209,7 +209,8 @@ async def finish_program(
             out, errors = await process.communicate(data)
     finally:
         if process.returncode is None:
-            os.killpg(process.pid, signal.SIGKILL)
+            with suppress(ProcessLookupError):
+                os.killpg(process.pid, signal.SIGKILL)
             await process.wait()
     return subprocess.CompletedProcess(arguments, await process.wait(), out, errors)
 
