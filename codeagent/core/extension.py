@@ -167,6 +167,8 @@ class PageKey:
     """The default keys, as Textual spells them."""
     approves: bool = False
     """It makes something run, so Enter or Space alone never triggers it."""
+    replaces: tuple[str, ...] = ()
+    """Names in `keys.yaml` that it replaces: a file that has one of them is told its own."""
 
 
 @record

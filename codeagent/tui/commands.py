@@ -221,6 +221,8 @@ class ActionTable:
     """Every scope of keys, in the order of the key sheet."""
     switched_off: Mapping[str, str] = field(default_factory=dict)
     """The extension of each command that is missing because the extension is switched off."""
+    replaced: Mapping[str, str] = field(default_factory=dict)
+    """The name in `keys.yaml` for each that was replaced."""
 
     @cached_property
     def by_id(self) -> Mapping[str, Action]:
@@ -239,10 +241,13 @@ def table_with(on: Iterable[Extension], off: Iterable[Extension] = ()) -> Action
     keys = list(KEYS)
     commands = [(row.name, row) for row in COMMANDS]
     scopes = list(SCOPES.items())
+    replaced: dict[str, str] = {}
     for extension in on:
         keys += page_rows(extension)
         for page in extension.screen.keys:
             _put(scopes, page.after, (page.scope, Scope(page.heading)))
+            for key in page.keys:
+                replaced |= dict.fromkeys(key.replaces, f"{page.scope}.{key.name}")
         for command in extension.screen.commands:
             last = [name for name, row in commands if row.group == command.group][-1]
             _put(commands, command.after or last, (command.name, _row(command)))
@@ -253,7 +258,11 @@ def table_with(on: Iterable[Extension], off: Iterable[Extension] = ()) -> Action
         for name in (command.name, *command.aliases)
     }
     return ActionTable(
-        tuple(keys), tuple(row for _, row in commands), dict(scopes), switched_off=switched_off
+        tuple(keys),
+        tuple(row for _, row in commands),
+        dict(scopes),
+        switched_off=switched_off,
+        replaced=replaced,
     )
 
 

@@ -165,6 +165,8 @@ def _is_on(entry: Entry) -> bool:
 def _keys(entry: Entry, table: ActionTable) -> tuple[str, ...]:
     known = {row.id: row for row in table.keys}
     action = known.get(entry.key)
+    if (new := table.replaced.get(entry.key)) is not None:
+        raise BadFile(entry.line, entry.key, f"was replaced by '{new}'; write that instead")
     if action is None:
         raise BadFile(entry.line, entry.key, f"no such action{nearest(entry.key, known)}")
     if not entry.values:

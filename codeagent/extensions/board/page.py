@@ -29,7 +29,7 @@ from codeagent.session.store import SessionStore
 from codeagent.tui.bindings import bindings
 from codeagent.tui.commands import page_rows, table_with
 from codeagent.tui.guarded import GuardedApp, run_guarded
-from codeagent.tui.keymap import load_keymap
+from codeagent.tui.keymap import Keymap, KeymapError, load_keymap
 from codeagent.tui.launcher import FirstPrompt, LaunchOptions
 from codeagent.tui.pages.chat import ChatScreen
 from codeagent.tui.pages.page import Page, TextPane
@@ -46,7 +46,7 @@ Look = Callable[[], tuple[BoardRow, ...]]
 _LOOK = 2.0
 """Seconds between two reads of the logs; only those that have changed are read."""
 _CONTINUE = "Continue where you stopped."
-NOT_DETACHED = "not detached: {}; the session is open here again, and /detach tries it again"
+NOT_DETACHED = "not detached: {}; the session is open here again, and /detach tries again"
 
 
 class BoardPage(Page[BoardRow | None], inherit_bindings=False):
@@ -175,12 +175,16 @@ def _details(row: BoardRow) -> Iterator[str]:
 
 
 class BoardApp(GuardedApp):
-    """Shows the board alone; `chosen` is the id of the session to open. Raises KeymapError."""
+    """Shows the board alone; `chosen` is the id of the session to open."""
 
     def __init__(self, page: BoardPage, theme: str) -> None:
         super().__init__(ansi_color=True if "NO_COLOR" in os.environ else None)
         extensions = all_extensions().on
-        keys = load_keymap(config_dir() / "keys.yaml", lambda: extensions)
+        keys = Keymap()
+        try:
+            keys = load_keymap(config_dir() / "keys.yaml", lambda: extensions)
+        except KeymapError as error:
+            page.say(str(error))
         self.keys = replace(keys, table=table_with(extensions))
         self.palette = Palette()
         self.chosen = ""

@@ -56,14 +56,15 @@ EXTENSION = Extension(
             ),
             PageKeys(
                 scope="server",
-                heading="MCP servers: one that Enter opened",
+                heading="MCP servers: a question about them",
                 after="mcp",
                 keys=(
                     PageKey(
                         name="yes",
-                        about="do what the footer says: trust, agree, give or restart",
+                        about="do what the footer says: trust, agree or give",
                         keys=("y",),
                         approves=True,
+                        replaces=("mcp.yes", "mcp.trust", "mcp.give", "mcp.agree"),
                     ),
                 ),
             ),

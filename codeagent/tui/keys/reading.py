@@ -88,9 +88,9 @@ READING = (
         (
             Action("hunks.next_file", "/diff: next file", "right_square_bracket", "file(1)"),
             Action("hunks.previous_file", "/diff: file before", "left_square_bracket", "file(-1)"),
-            Action("hunks.restore", "/diff: take the hunk back", "x"),
-            Action("hunks.restore_file", "/diff: take the whole file back", "X"),
-            Action("hunks.confirm", "/diff: yes, take it back", "y"),
+            Action("hunks.restore", "/diff: revert the hunk", "x"),
+            Action("hunks.restore_file", "/diff: revert the whole file", "X"),
+            Action("hunks.confirm", "/diff: yes, revert it", "y"),
         ),
         on="ChangesScreen",
     ),
