@@ -170,7 +170,9 @@ class ChatScreen(ChatKeys):
 
     def _keeps(self, later: bool) -> bool:
         """Keep text in the composer that does not fit into the model's window, and ask what to do
-        with it."""
+        with it; keep text with an API key until it is sent again."""
+        if self._keeps_key():
+            return True
         window, length = self.state.status.now.usage.context_window, len(self.composer.text)
         if (
             window is None

@@ -10,6 +10,7 @@ from textual.containers import Vertical
 from textual.screen import Screen
 
 from codeagent.core.errors import CodeagentError
+from codeagent.core.redact import has_key
 from codeagent.disk.opens import file_inside
 from codeagent.tui.actions import Action
 from codeagent.tui.clipboard import copy
@@ -69,6 +70,8 @@ class ChatFrame(Screen[None]):
         self._foot = Vertical(classes="chat--foot")
         self._conversation: ConversationParts | None = None
         self._draft = draft
+        self._kept = ""
+        """The text with an API key that was kept in the composer last."""
 
     def compose(self) -> ComposeResult:
         keys = keymap_of(self)
@@ -133,6 +136,17 @@ class ChatFrame(Screen[None]):
     def tell(self, text: str) -> None:
         """Show one short line instead of the status line's hints."""
         self.state.status.set(notice=text)
+
+    def _keeps_key(self) -> bool:
+        """Keep text with an API key in the composer, if the model would see it and it was not kept
+        before."""
+        text = self.composer.text
+        if text == self._kept or not has_key(text) or self.composer.typed.startswith("!!"):
+            return False
+        self._kept = text
+        enter = keymap_of(self).shown("composer.send")
+        self.tell(f"this looks like an API key; {enter} again sends it")
+        return True
 
     def answer(self, refused: "Refused | None", done: str = "") -> None:
         """Show why an act was refused, or else that it was `done`."""

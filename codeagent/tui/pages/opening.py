@@ -14,6 +14,7 @@ from textual.containers import Vertical
 from textual.widgets import Static
 
 from codeagent.core.errors import CodeagentError
+from codeagent.core.redact import KEY_STARTS
 from codeagent.core.sanitize import one_line, visible
 from codeagent.tui.bindings import bindings
 from codeagent.tui.launcher import Consent, LaunchOptions, Missing
@@ -43,15 +44,6 @@ IMAGE: Asked = (
     "without network unless you turned that on. Any change of the files is asked about again.",
     ("{question.no} no, the usual image (the default)", "{question.yes} yes, as it is now"),
 )
-_VARIABLES = (
-    ("sk-ant-", "ANTHROPIC_API_KEY"),
-    ("sk-or-", "OPENROUTER_API_KEY"),
-    ("AIza", "GEMINI_API_KEY"),
-    ("gsk_", "GROQ_API_KEY"),
-    ("xai-", "XAI_API_KEY"),
-    ("sk-", "OPENAI_API_KEY"),
-)
-"""How the keys of providers begin, and their environment variables; the first match counts."""
 _LEAST = 8
 """Characters of the shortest key that a provider gives out; a user's own server takes any."""
 
@@ -357,7 +349,7 @@ def _rows(missing: Missing) -> Sequence[PickerRow]:
 
 
 def _variable_of(key: str) -> str:
-    return next((variable for start, variable in _VARIABLES if key.startswith(start)), "")
+    return next((variable for start, variable in KEY_STARTS if key.startswith(start)), "")
 
 
 def _problem_of(key: str, least: int) -> str:
