@@ -13,6 +13,7 @@ from codeagent.core.dataclass import dataclass
 from codeagent.core.errors import SessionError, SessionInUse
 from codeagent.core.events import KnownEvent, RunFinished, RunStarted, ToolStarted, UnknownEvent
 from codeagent.core.json_types import MAIN
+from codeagent.core.lazy_regex import lazy_regex
 from codeagent.core.notices import RunPaused, RunResumed
 from codeagent.core.runtime import SessionSummary
 from codeagent.core.sanitize import one_line
@@ -28,6 +29,7 @@ SIGNS: dict[State, str] = {
     "new": "·",
 }
 NOT_RUNNING = "no process is working on this session"
+_EMPHASIS = lazy_regex(r"(?<!\w)(\*\*|`)(?=\S)(.+?)(?<=\S)\1(?!\w)")
 _MOST = 40
 """How many of the latest sessions are shown, besides those in use."""
 _COUNTED = frozenset({"turn.finished", "notice"})
@@ -139,7 +141,7 @@ def _state(events: Iterable[KnownEvent | UnknownEvent], *, in_use: bool) -> tupl
                 asked.clear()
             case RunFinished(agent=agent, reason=reason) if agent == MAIN:
                 state = reason if reason in ("done", "failed") else "stopped"
-                last = one_line(event.error or event.text, 120)
+                last = one_line(_EMPHASIS.sub(r"\2", event.error or event.text), 120)
             case ApprovalRequested():
                 asked.add(event.approval_id)
                 last = f"asks about {one_line(event.name, 40)} {one_line(event.target, 80)}"

@@ -13,9 +13,9 @@ PAUSED = RunPaused(text="", batch=1, why="step", calls=())
 RESUMED = RunResumed(text="")
 
 
-def ended(reason: RunReason) -> RunFinished:
+def ended(reason: RunReason, text: str = "") -> RunFinished:
     usage = Usage(input_tokens=1, output_tokens=1)
-    return RunFinished(reason=reason, text="", usage=usage, turns=1, calls=0, duration_ms=1)
+    return RunFinished(reason=reason, text=text, usage=usage, turns=1, calls=0, duration_ms=1)
 
 
 @for_each(
@@ -41,3 +41,17 @@ def test_a_session_has_the_state_that_its_own_screen_would_show(
     events: Sequence[KnownEvent], in_use: bool, state: str
 ) -> None:
     assert sessions._state(events, in_use=in_use)[0] == state
+
+
+@for_each(
+    ("text", "last"),
+    [
+        ("**Done.** `a_b.py` is __init__", "Done. a_b.py is __init__"),
+        ("2**3 is 8, and 4**2 is 16", "2**3 is 8, and 4**2 is 16"),
+        ("** alone", "** alone"),
+    ],
+)
+def test_the_last_words_of_a_run_are_shown_without_the_marks_of_markdown(
+    text: str, last: str
+) -> None:
+    assert sessions._state((BEGUN, ended("done", text)), in_use=False)[1] == last
