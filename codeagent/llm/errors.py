@@ -53,7 +53,7 @@ _ADVICE = lazy_regex(
     r"\s*Handle with `litellm\.\w+`\.?|\blitellm\.(?:exceptions\.)?[A-Z]\w*\s*:?\s*"
 )
 """The names of litellm's classes, which it adds to a provider's words."""
-_ANOTHER = "; choose another model with /model, or --model"
+ANOTHER = "; choose another model with /model, or --model"
 """What helps if the provider will not answer with this one."""
 _NO_END = "before any terminal event"
 """What litellm says of a stream of the responses API that was cut."""
@@ -244,7 +244,7 @@ class _Failure:
                     "auth", f"key refused by {self._request.owner}: {said}{self._another_key()}"
                 )
             case 403:
-                return self._final("auth", f"the key may not use this model: {said}{_ANOTHER}")
+                return self._final("auth", f"the key may not use this model: {said}{ANOTHER}")
             case 404:
                 return self._final("bad_request", self._not_found())
             case 400 | 402 if status == 402 or _QUOTA.search(self._text):
@@ -295,7 +295,7 @@ class _Failure:
         return self._error("rate_limit", f"too many requests: {self._quote}")
 
     def _no_quota(self) -> ModelError:
-        said = f"the account has no quota left: {self._quote}{_ANOTHER}"
+        said = f"the account has no quota left: {self._quote}{ANOTHER}"
         return self._final("rate_limit", said)
 
     def from_body(self) -> ModelError | None:

@@ -120,7 +120,7 @@ class AdaptingModel(ModelWrapper):
             change = "instructions are sent in the user's messages from here on"
         else:
             self._learned.refused_images = True
-            change = "it is sent words in place of images from here on"
+            change = "images are replaced with words from here on"
         yield Adapted(f"{error}; {change}")
         async for event in self.stream(request):
             yield event
@@ -265,7 +265,9 @@ class FallbackModel(ModelWrapper):
         except ModelError as error:
             if error.kind not in _PASSED_ON:
                 raise
-            reason = str(error)
+            from codeagent.llm.errors import ANOTHER  # most requests never fail
+
+            reason = str(error).removesuffix(ANOTHER)
         second = await self._opened(reason)
         self._first = None
         self._inner = second

@@ -318,7 +318,7 @@ async def test_a_model_that_refuses_images_is_asked_again_in_words(status: int, 
         first, second = await ask(model, request(SHOWN)), await ask(model, request(SHOWN))
         await model.close()
     (told,) = [event for event in first.events if isinstance(event, Adapted)]
-    assert "it is sent words in place of images from here on" in told.text
+    assert "images are replaced with words from here on" in told.text
     assert not [event for event in second.events if isinstance(event, Adapted)]
     bodies = ["image_url" in json.dumps(each.body) for each in fake.requests]
     assert bodies == [True, False, False]
