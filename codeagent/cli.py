@@ -209,7 +209,7 @@ def _dispatch(arguments: list[str]) -> int:
     if arguments[:1] == [_SAFE] and arguments[1:] and found(arguments[1]) is not None:
         arguments = [arguments[1], _SAFE, *arguments[2:]]
     if os.environ.get("NO_COLOR") == "":
-        del os.environ["NO_COLOR"]  # Textual takes an empty one for a wish
+        del os.environ["NO_COLOR"]  # even an empty one would make Textual drop all colours
     try:
         arguments = _without_color(arguments)
         if arguments[:1] and not arguments[0].startswith("-"):

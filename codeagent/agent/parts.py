@@ -240,8 +240,8 @@ class ConversationPart:
         return ""
 
     async def mentioned(self, text: str, *, sending: bool) -> Mentioned:
-        """Return what the user's text takes from it; only if it is `sending` the text, it asks
-        others for their content."""
+        """Return what the user's text mentions of it; it asks other programs for their content
+        only if the text is being sent."""
         return Mentioned()
 
     async def texts(self, kind: "TextKind") -> "Sequence[OfferedText]":

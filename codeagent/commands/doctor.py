@@ -13,6 +13,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from codeagent import __version__
+from codeagent.changes.diff import count
 from codeagent.commands.arguments import (
     add_cwd,
     add_flag,
@@ -120,14 +121,14 @@ async def _doctor(args: argparse.Namespace, app: "App") -> int:
 
 
 def _verdict(findings: list[Finding]) -> str:
-    """Return the line below the findings: what they come to."""
+    """Return the verdict, which is the line below the findings."""
     counts = Counter(finding.state for finding in findings)
-    notes = f"; notes, which you may leave as they are: {counts['note']}" if counts["note"] else ""
-    return (
-        f"✗ problems to solve first: {counts['problem']}"
-        if counts["problem"]
-        else f"✓ codeagent works here{notes}"
+    if counts["problem"]:
+        return f"✗ {count(counts['problem'], 'problem')} to fix before codeagent works here"
+    notes = (
+        f"; {count(counts['note'], 'note')}, nothing that you have to fix" if counts["note"] else ""
     )
+    return f"✓ codeagent works here{notes}"
 
 
 def _configuration(args: argparse.Namespace, workspace: Path) -> tuple[Settings, list[Finding]]:

@@ -233,7 +233,7 @@ def _list(store: SessionStore, workspace: Path | None, *, as_json: bool) -> int:
         columns = (_SESSION, _WHEN, *folder, Column(style="yellow"), _PROMPT)
         print_table(columns, rows, _plain_list(listed, folders=workspace is None))
     if not listed and workspace:
-        hint = "codeagent starts one, and so does codeagent run PROMPT"
+        hint = "to start one: codeagent, or codeagent run PROMPT"
         say(f"no session of {visible(str(workspace))}", hint)
     if others := len(summaries) - len(listed):
         say(f"{_sessions(others)} of other folders: codeagent sessions list --all")

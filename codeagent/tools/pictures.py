@@ -114,8 +114,8 @@ def _check_pixels(size: tuple[int, int], read: tuple[int, int], most: int) -> No
 
 
 async def with_pictures(result: ToolResult, token: CancelToken) -> ToolResult:
-    """Return the result of a call with its images as a model gets them; one that cannot be used, or
-    is not ready when the token fires, is left out, in words."""
+    """Return the result of a call with its images as a model gets them; words replace one that cannot
+    be used, or is not ready when the token fires."""
     named = iter([block for block in result.blocks if isinstance(block, ImageBlock)])
     blocks: list[DisplayBlock] = [
         each for each in result.blocks if not isinstance(each, ImageBlock)

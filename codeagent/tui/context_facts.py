@@ -79,7 +79,7 @@ def context_facts(
         does = f"runs {command}" if command else "opens it"
         rows.append(Fact(cells=cells, about=advice, does=does, command=command, opens=opens))
     free = max(0, window - used)
-    whole_window = "tokens of an unknown window"
+    whole_window = "tokens; the size of the window is unknown"
     if usage.context_window:
         cells = ("· free", f"{free:,}", share(free, window))
         about = f"Older messages give way to a summary at {round(window * compact_at):,} tokens."

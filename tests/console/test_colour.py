@@ -68,7 +68,7 @@ def test_color_may_be_anywhere_on_the_command_line(
     assert printed.startswith("\x1b[1musage:\x1b[0m" if coloured else "usage:")
 
 
-def test_an_empty_no_color_is_no_wish_of_the_screen_either(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_an_empty_no_color_leaves_the_screen_its_colours(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("NO_COLOR", "")
     assert cli.main(["--version"]) == 0
     assert "NO_COLOR" not in os.environ

@@ -10,4 +10,6 @@ def test_nothing_is_said_of_what_is_free_in_a_window_whose_size_is_not_known() -
     known = context_facts(UsageStatus(context_tokens=50, context_window=200), 0.8, coming, ())
     unknown = context_facts(UsageStatus(context_tokens=50), 0.8, coming, ())
     assert known.note == "50 of 200 tokens, 25%" and "· free" in repr(known.rows)
-    assert unknown.note == "50 tokens of an unknown window" and "· free" not in repr(unknown.rows)
+    assert unknown.note == "50 tokens; the size of the window is unknown" and "· free" not in repr(
+        unknown.rows
+    )

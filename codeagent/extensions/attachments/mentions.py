@@ -111,7 +111,7 @@ def _refusal(model: ModelInUse, found: list[_Found]) -> str:
     held = sum(len(one.text) for one in found) // _OF_A_TOKEN
     if model.context_window is not None and held > model.context_window * _SHARE:
         return (
-            f"{model.name} takes {model.context_window:,} tokens in all, and the files have about {held:,}: "
+            f"{model.name} takes {model.context_window:,} tokens in all, and the files take about {held:,}: "
             "name only some lines, as in @file:10-40, or choose another model with /model"
         )
     return ""

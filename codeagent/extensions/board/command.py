@@ -69,7 +69,7 @@ def main(args: argparse.Namespace, app: "App") -> int:
 
 def _table(rows: Sequence[BoardRow], which: str) -> int:
     if not rows:
-        say(f"no session{which}", "codeagent starts one, and so does codeagent run PROMPT")
+        say(f"no session{which}", "to start one: codeagent, or codeagent run PROMPT")
         return 0
     cells = (
         (SIGNS[row.state], row.state, row.age, _cost(row), row.id, row.title, row.folder)

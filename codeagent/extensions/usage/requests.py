@@ -20,7 +20,7 @@ from codeagent.session.store import LOG, SessionStore
 
 _INDEX = "usage-index.json"
 _VERSION = 2
-"""Of the rows of the index: rows of another version are made again, because they count other events."""
+"""The version of the index's rows. Those of another one count other events, so they are made again."""
 _KINDS = frozenset({"run.started", "turn.finished", "aside.answered", "notice"})
 _NANO = 10**9
 

@@ -1,4 +1,4 @@
-"""/diff: what changed since the session began, file by file, and how to take a part of it back."""
+"""/diff: what changed since the session began, file by file, and how to revert a part of it."""
 
 import asyncio
 from collections.abc import Sequence
@@ -46,7 +46,7 @@ class ChangedFileView:
     """Changes that no line shows, such as a new mode."""
 
     def without_hunk(self, at: int) -> Node | None:
-        """Return the file as it is now, with one hunk of `diff` taken back. Raises IndexError."""
+        """Return the file as it is now, with one hunk of `diff` reverted. Raises IndexError."""
         assert self.diff is not None
         hunks = cut(self.diff.before, self.diff.after)
         answers = [True] * len(hunks)
@@ -131,7 +131,7 @@ def _target(data: bytes) -> str:
 
 @dataclass(frozen=True)
 class _Asked:
-    """A restore that waits for a yes."""
+    """A revert that waits for a yes."""
 
     view: ChangedFileView
     node: Node | None
@@ -139,7 +139,7 @@ class _Asked:
 
 
 class ChangesScreen(DiffPage[None]):
-    """Compares with the earliest moment to go back to; takes back only what has not changed since
+    """Compares with the earliest moment to go back to; reverts only what has not changed since
     it was shown.
 
     `running` says whether the agent is working.
@@ -227,18 +227,18 @@ class ChangesScreen(DiffPage[None]):
     def action_restore(self) -> None:
         view, at = self._shown, self.pane.current
         if view is None or not self.count:
-            self.say(f"no hunk here; {self.key('hunks.restore_file')} takes the whole file back")
+            self.say(f"no hunk here; {self.key('hunks.restore_file')} reverts the whole file")
             return
         what = f"hunk {at + 1} of {self.count} in {view.change.path}"
-        self._ask(_Asked(view, view.without_hunk(at), what), f"take {what} back")
+        self._ask(_Asked(view, view.without_hunk(at), what), f"revert {what}")
 
     def action_restore_file(self) -> None:
         view = self._shown
         if view is None:
-            self.say("no file here to restore")
+            self.say("no file here to revert")
             return
         edited = any(file.path == view.change.path and file.edited for file in self._changes.files)
-        what = f"take all of {view.change.path} back" + (f", though {_EDITED}" if edited else "")
+        what = f"revert all of {view.change.path}" + (f", though {_EDITED}" if edited else "")
         self._ask(_Asked(view, view.change.before, view.change.path), what)
 
     def action_confirm(self) -> None:
@@ -272,7 +272,9 @@ class ChangesScreen(DiffPage[None]):
             RestoreFile(asked.view.change.path, asked.node, asked.view.change.after)
         )
         await self._reload()
-        self.say(f"undone: {asked.done} (/redo to restore)" if refused is None else refused.reason)
+        self.say(
+            f"reverted: {asked.done} (/redo to restore)" if refused is None else refused.reason
+        )
 
     @work(exclusive=True, group="load")
     async def _load(self) -> None:

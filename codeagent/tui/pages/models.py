@@ -97,7 +97,7 @@ async def model(chat: ChatScreen, argument: str) -> None:
 def _whose_key(now: ModelInUse) -> str:
     """Return the title of the page that takes a key: it says which server the key goes to."""
     if now.api_base is None:
-        return "Paste an API key: how it begins says which provider it is for"
+        return "Paste an API key: its first letters tell the provider"
     return f"Paste the API key for {one_line(now.api_base, 80)}: it goes to this server only"
 
 

@@ -180,7 +180,7 @@ async def test_names_of_servers_are_drawn_and_never_obeyed(tmp_path: Path) -> No
             "for 127.0.0.1:8080: tried once, then kept",
             f"Paste the API key for {LOCAL}: it goes to this server only",
         ),
-        ({}, "tried once, then kept", "how it begins says which provider it is for"),
+        ({}, "tried once, then kept", "its first letters tell the provider"),
     ],
 )
 async def test_the_row_for_a_key_says_which_server_the_key_goes_to(
