@@ -281,7 +281,7 @@ class PlannedBatch:
             return True
         self._reasons[call_id] = reason
         plan = self._executor.calls.plan(call)
-        will = "runs after all" if reason is None else "will be skipped"
+        will = "will run after all" if reason is None else "will be skipped"
         self._emitter.emit(
             CallMarked(
                 text=f"{will}: {plan.name} {plan.target}",

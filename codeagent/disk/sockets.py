@@ -24,8 +24,8 @@ def address_of(path: Path) -> Iterator[str]:
 
 
 def connect_to(path: Path, seconds: float) -> socket.socket:
-    """Connect to the socket at a path, which has so long to take it and for each answer. The caller
-    closes it. Raises OSError."""
+    """Connect to the socket at a path; `seconds` is how long the other side has to accept, and then
+    for each answer. The caller closes it. Raises OSError."""
     connection = socket.socket(socket.AF_UNIX)
     connection.settimeout(seconds)
     try:

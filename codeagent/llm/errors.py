@@ -269,7 +269,7 @@ class _Failure:
         if not variable:
             return ""
         if self._request.owner == self._request.address:  # the user's own server
-            return f"; to change the key, {paste}: one kept for a server wins over {variable}"
+            return f"; to change the key, {paste}: a key kept for a server wins over {variable}"
         return f"; to change the key, set {variable} or {paste}"
 
     def _not_found(self) -> str:

@@ -289,7 +289,7 @@ class HttpClient:
 
 @asynccontextmanager
 async def http_client(seconds: float) -> AsyncIterator[HttpClient]:
-    """Yield a client for requests that take so long together, and close it. Raises TimeoutError."""
+    """Yield a client whose requests may take `seconds` together, and close it. Raises TimeoutError."""
     client = HttpClient(seconds)
     try:
         async with asyncio.timeout(seconds):

@@ -84,7 +84,7 @@ async def test_a_refused_key_is_told_with_how_to_change_it(
     server: Server, name: str, variable: str
 ) -> None:
     async with server([Turn(status=401)]) as fake:
-        told = f"choose /model, then Paste an API key: one kept for a server wins over {variable}"
+        told = f"choose /model, then Paste an API key: a key kept for a server wins over {variable}"
         with pytest.raises(ModelError, match=told):
             await ask(NativeModel(name, api_base=fake.base_url))
 

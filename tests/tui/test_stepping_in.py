@@ -234,7 +234,9 @@ async def test_the_key_that_undoes_a_skip_is_named_where_the_call_is_skipped(
     size: tuple[int, int], tmp_path: Path
 ) -> None:
     async with chat(tmp_path, paused(), size=size) as (pilot, app):
-        undone = one_skipped().notice("call.marked", "runs after all", call_id="c6", skipped=False)
+        undone = one_skipped().notice(
+            "call.marked", "will run after all", call_id="c6", skipped=False
+        )
         for recording, words in ((one_skipped(), "undo skip"), (undone, "  skip")):
             await show(pilot, app, recording)
             await pilot.press("alt+2")

@@ -41,7 +41,7 @@ _MOST_CHARACTERS = 120_000
 _OF_AN_IMAGE = 100
 """Characters of its Base64 that count as one: a request has room for about ten million."""
 _OF_A_TOKEN = 4
-"""Characters of a token, about."""
+"""About how many characters a token has."""
 _SHARE = 0.75
 """The share of the model's window that files may fill: the rest is for the prompt and the answer."""
 _PAGE = 2_000

@@ -310,9 +310,7 @@ def _given(words: Sequence[str]) -> list[tuple[str, str]]:
     for word in words:
         server, _, variable = word.partition("=")
         if not server or not variable:
-            raise ConfigError(
-                f"--give is SERVER=NAME, which {word[:80]!r} is not; nothing was trusted"
-            )
+            raise ConfigError(f"--give takes SERVER=NAME, not {word[:80]!r}; nothing was trusted")
         found.append((server, variable))
     return found
 

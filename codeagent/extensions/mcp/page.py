@@ -1,4 +1,4 @@
-"""The list of MCP servers, and the page that shows all of one and asks about it."""
+"""The list of MCP servers, and the page that asks about one."""
 
 import re
 from collections.abc import Callable, Iterator, Sequence
@@ -233,7 +233,8 @@ class ServersPage(FactsPage):
 
 
 class ServerPage(Page[ServerAct | None]):
-    """Asks about servers, and shows all of them; returns what the user agreed to."""
+    """Asks about servers, and shows everything that the answer is about; returns what the user
+    agreed to."""
 
     BINDINGS = bindings("server", rows=page_rows(EXTENSION))
 
