@@ -114,7 +114,8 @@ def sizes(found: Mentioned) -> dict[str, str]:
 async def test_the_size_of_a_resource_is_known_once_it_was_read_or_its_server_says_it(
     tmp_path: Path,
 ) -> None:
-    server = Server(text="one\ntwo", listed=[{"uri": "a", "size": 4000}, {"uri": "b", "size": "x"}])
+    listed = [{"uri": "a", "size": 4000}, {"uri": "b", "size": 10**4000}]
+    server = Server(text="one\ntwo", listed=listed)
     local = LocalEnvironment(tmp_path, tmp_path / "state", {}, config_dir=tmp_path / "config")
     servers = McpServers(local, ServerHost(tmp_path, {}, tmp_path / "pins"))
     servers._sources = {"github": server}  # type: ignore[dict-item]  # it answers as one does
