@@ -111,7 +111,9 @@ class _Parser(argparse.ArgumentParser):
 
         wrong = message.partition("unrecognized arguments: ")[2].partition(" ")[0]
         if wrong.startswith("-"):
-            message += _meant(wrong.partition("=")[0], self._option_string_actions)
+            options = self._option_string_actions.items()
+            known = [word for word, option in options if option.help != argparse.SUPPRESS]
+            message += _meant(wrong.partition("=")[0], known)
         help_at = "" if message.endswith("?") else f"; see {self.prog} --help"
         print_line(f"{self.prog}: {message}{help_at}", sys.stderr)
         self.exit(USAGE_ERROR)

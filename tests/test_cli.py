@@ -223,6 +223,7 @@ def test_every_command_has_help(name: str, capsys: pytest.CaptureFixture[str]) -
         (["--resume", "a", "--continue"], "not allowed with"),
         (["demo"], "codeagent demo --headless"),
         (["--modle"], "--modle; did you mean --mode or --model?\n"),
+        (["--promp"], "--promp; did you mean --prompt?\n"),
         (["run", "hi", "--sandbix", "off"], "did you mean --sandbox?\n"),
         (["run"], "PROMPT"),
         (["run", "hi", "--mode", "yolo"], "invalid choice: 'yolo'"),

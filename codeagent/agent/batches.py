@@ -28,6 +28,7 @@ from codeagent.core.notices import (
     RunPausing,
     RunResumed,
     StepModeChanged,
+    skipped_by_user,
 )
 from codeagent.core.tool import Access, Skipped, ToolError, ToolResult
 
@@ -287,6 +288,7 @@ class PlannedBatch:
                 text=f"{will}: {plan.name} {plan.target}",
                 call_id=call_id,
                 skipped=reason is not None,
+                reason=reason or "",
             )
         )
         return True
@@ -295,9 +297,8 @@ class PlannedBatch:
         """Settle the calls that are to be skipped."""
         for call in self.left:
             if (reason := self._reasons.get(call.id)) is not None:
-                because = f": {reason.strip()}" if reason.strip() else ""
                 self.settled[call.id] = self._executor.refuse(
-                    call, Skipped(f"skipped by user{because}"), source="user"
+                    call, Skipped(skipped_by_user(reason)), source="user"
                 )
 
     def edit(self, call_id: str, arguments: str) -> bool:

@@ -324,7 +324,9 @@ class Parts:
     def hooks(self) -> tuple[Hook, ...]:
         """Return the hooks that come after the user's."""
         asked = self._mentions or self._parts
-        own = Hook("mentions", prompt_submit=self._read_mentions, prompts_with="@", may_write=False)
+        own = Hook(
+            "mentions", prompt_submit=self._read_mentions, concerns=_may_mention, may_write=False
+        )
         return (own,) if asked else ()
 
     async def mentioned(self, text: str, *, sending: bool = False) -> Mentioned:
@@ -411,6 +413,12 @@ class Parts:
             self._host.context.emitter.warn(
                 "extension.broken", f"a part of an extension was not closed: {why}"
             )
+
+
+def _may_mention(text: str) -> bool:
+    """Whether a text may take something from files or servers: by `@`, or as a command of a
+    server."""
+    return "@" in text or text.lstrip().startswith("/")
 
 
 @dataclass(frozen=True)

@@ -125,6 +125,8 @@ def _show(workspace: Path, args: argparse.Namespace, app: "App") -> int:
 
 def _read_prompt(fd: int) -> str:
     """Read the first prompt from an open file, which it closes. Raises ConfigError."""
+    if not 2 < fd < 1 << 31:  # the screen needs the first three
+        raise ConfigError(f"the prompt cannot be read: {fd} is not an open file for it")
     try:
         with os.fdopen(fd, "rb") as file:
             return os.fsdecode(file.read())

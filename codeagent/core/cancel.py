@@ -3,6 +3,7 @@ for."""
 
 import asyncio
 from collections.abc import Callable, Coroutine
+from contextvars import copy_context
 from typing import Any, TypeVar
 
 from codeagent.core.errors import RunCancelled
@@ -89,10 +90,16 @@ class CancelToken:
 
 
 async def completed(work: Callable[[], T]) -> T:
-    """Do the work in a thread; a caller that is cancelled waits for its end."""
-    thread = asyncio.ensure_future(asyncio.to_thread(work))
-    try:
-        return await asyncio.shield(thread)
-    except asyncio.CancelledError:
-        await asyncio.wait({thread})
-        raise
+    """Do the work in a thread; a caller that is cancelled, however often, waits for its end."""
+    # Not a task, which a loop that is shut down would cancel too.
+    thread = asyncio.get_running_loop().run_in_executor(None, copy_context().run, work)
+    cancelled: asyncio.CancelledError | None = None
+    while not thread.done():
+        try:
+            await asyncio.wait({thread})
+        except asyncio.CancelledError as error:
+            cancelled = error
+    if cancelled is not None:
+        thread.exception()  # else it would be reported as one that nobody has seen
+        raise cancelled
+    return thread.result()

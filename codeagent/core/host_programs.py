@@ -191,8 +191,8 @@ async def finish_program(
 ) -> subprocess.CompletedProcess[bytes]:
     """Start a program in a session of its own, give it `data` to read, and wait for its end.
 
-    All that it started is killed with it after `seconds`, or if the wait is cancelled. Raises
-    OSError, TimeoutError.
+    After `seconds`, or if the wait is cancelled, its session is killed, with what it has left there.
+    Raises OSError, TimeoutError.
     """
     piped = {"stdout": subprocess.PIPE, "stderr": subprocess.PIPE} | streams
     process = await start_program(
@@ -207,12 +207,22 @@ async def finish_program(
     try:
         async with asyncio.timeout(seconds):
             out, errors = await process.communicate(data)
-    finally:
-        if process.returncode is None:
-            with suppress(ProcessLookupError):
-                os.killpg(process.pid, signal.SIGKILL)
-            await process.wait()
+    except BaseException:
+        with suppress(ProcessLookupError):
+            os.killpg(process.pid, signal.SIGKILL)
+        # A program that left the session may hold a pipe, for which `wait` would wait.
+        close_pipes(process)
+        await process.wait()
+        raise
     return subprocess.CompletedProcess(arguments, await process.wait(), out, errors)
+
+
+def close_pipes(process: asyncio.subprocess.Process) -> None:
+    """Close our ends of a process that has ended; a child may hold the others for ever."""
+    transport = getattr(process, "_transport", None)  # else it warns while a child holds a pipe
+    if transport is not None:
+        with suppress(PermissionError, ProcessLookupError):
+            transport.close()
 
 
 def _marked(row: HostProgram, environment: Mapping[str, str], mark: str | None) -> dict[str, str]:

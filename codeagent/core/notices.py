@@ -140,6 +140,13 @@ class CallMarked(TypedNotice):
     call_id: str
     skipped: bool
     """Whether it is skipped once the pause ends."""
+    reason: str = ""
+    """The reason for skipping it, for the model to read."""
+
+
+def skipped_by_user(reason: str) -> str:
+    """Return what the model reads of a call that the user skipped."""
+    return f"skipped by user: {reason.strip()}" if reason.strip() else "skipped by user"
 
 
 @record

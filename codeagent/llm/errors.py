@@ -40,9 +40,12 @@ _STATUSES = {
     "overloaded_error": 529,
 }
 """Of the codes and types that an error in the middle of a stream has in place of a status."""
-_QUOTA = lazy_regex(
-    r"insufficient_quota|exceeded your current quota|credit balance|billing", re.IGNORECASE
+_NO_CREDIT = (
+    r"insufficient_quota|exceeded your current quota|credit balance|billing[_ ]hard[_ ]limit"
 )
+_QUOTA = lazy_regex(rf"{_NO_CREDIT}|billing", re.IGNORECASE)
+_CREDIT = lazy_regex(_NO_CREDIT, re.IGNORECASE)
+"""In a 400, whose words may also quote the request."""
 _POLICY = lazy_regex(
     r"content_policy|content_filter|ContentPolicyViolation|safety system", re.IGNORECASE
 )
@@ -247,7 +250,7 @@ class _Failure:
                 return self._final("auth", f"the key may not use this model: {said}{ANOTHER}")
             case 404:
                 return self._final("bad_request", self._not_found())
-            case 400 | 402 if status == 402 or _QUOTA.search(self._text):
+            case 400 | 402 if status == 402 or _CREDIT.search(self._text):
                 return self._no_quota()
             case _:
                 return self._final("bad_request", f"the request was rejected: {said}")

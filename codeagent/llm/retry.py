@@ -95,33 +95,31 @@ class AdaptingModel(ModelWrapper):
         self._learned = learned
 
     def stream(self, request: ModelRequest) -> AsyncIterator[ModelEvent]:
-        sent = request
-        if self._learned.folds_roles:
+        sent, folds = request, self._learned.folds_roles
+        shows = self._learned.images is not False and any(map(shows_images, request.messages))
+        if folds:
             from codeagent.llm.folded_roles import folded  # few templates need it
 
             sent = folded(request)
-        known = partial(self._is_new, request)
-        return self._unless_refused(sent, known, partial(self._adapt, request))
 
-    def _is_new(self, request: ModelRequest, error: ModelError) -> bool:
-        """Tell whether the model refuses what it was not known to refuse."""
-        from codeagent.llm.refusals import refuses_images, refuses_roles  # most requests never fail
+        def refused(error: ModelError) -> bool:
+            """Tell whether the model refuses something that it was sent and can do without."""
+            from codeagent.llm.refusals import refuses_images, refuses_roles  # most never fail
 
-        if not self._learned.folds_roles and refuses_roles(error):
-            return True
-        sees = self._learned.images is not False and any(map(shows_images, request.messages))
-        return sees and refuses_images(error)
+            return (not folds and refuses_roles(error)) or (shows and refuses_images(error))
+
+        return self._unless_refused(sent, refused, partial(self._adapt, request))
 
     async def _adapt(self, request: ModelRequest, error: ModelError) -> AsyncIterator[ModelEvent]:
-        from codeagent.llm.refusals import refuses_roles
+        from codeagent.llm.refusals import refuses_images, refuses_roles
 
-        if not self._learned.folds_roles and refuses_roles(error):
+        # Another request to the same model may have learned it while this one was on its way.
+        if refuses_roles(error) and not self._learned.folds_roles:
             self._learned.folds_roles = True
-            change = "instructions are sent in the user's messages from here on"
-        else:
+            yield Adapted(f"{error}; instructions are sent in the user's messages from here on")
+        elif refuses_images(error) and not self._learned.refused_images:
             self._learned.refused_images = True
-            change = "images are replaced with words from here on"
-        yield Adapted(f"{error}; {change}")
+            yield Adapted(f"{error}; images are replaced with words from here on")
         async for event in self.stream(request):
             yield event
 

@@ -19,7 +19,6 @@ from codeagent.core.events import (
     SteerQueued,
     ToolCallAdded,
     ToolResultAdded,
-    ToolStarted,
 )
 from codeagent.core.history import BranchingHistory, CheckpointTimeline, TodoTimeline, walk
 from codeagent.core.jobs import EndedJob, Job, Trigger, TriggerAdded, TriggerFired, TriggerStopped
@@ -51,10 +50,12 @@ from codeagent.core.notices import (
 )
 from codeagent.core.policy import Mode, NetworkLevel
 from codeagent.session.transcript import (
+    ENDED,
     AnyEvent,
     ToolDetails,
     details_in,
     rebuilt_line,
+    said_of_unanswered,
     transcript,
     with_typed_pins,
 )
@@ -68,7 +69,8 @@ class OpenCall:
     """A call the log has no result for."""
 
     call: ToolCall
-    started: bool
+    said: str
+    """What the model reads in place of its result."""
 
 
 @dataclass(frozen=True)
@@ -172,16 +174,16 @@ def fold(events: Sequence[AnyEvent]) -> History:
     session."""
     own = list(with_typed_pins(own_events(events)))
     results = {event.call_id: event for event in own if isinstance(event, ToolResultAdded)}
-    started = {event.call_id for event in own if isinstance(event, ToolStarted)}
+    left = said_of_unanswered(own)
     questions: dict[str, tuple[str, ...]] = {}
     walked = walk(own)
-    told = transcript(walked.items, results, started, questions)
+    told = transcript(walked.items, results, left, questions)
     return History(
-        line=rebuilt_line(
-            told, walked, lambda items: transcript(items, results, started, questions)
-        ),
+        line=rebuilt_line(told, walked, lambda items: transcript(items, results, left, questions)),
         open_calls=tuple(
-            OpenCall(call, call.id in started) for call in told.calls if call.id not in results
+            OpenCall(call, left.get(call.id, ENDED))
+            for call in told.calls
+            if call.id not in results
         ),
         undelivered=_undelivered(own),
         notes=_notes(own),

@@ -13,6 +13,7 @@ from codeagent.core.events import (
     MessageAdded,
     ToolCallAdded,
     ToolResultAdded,
+    ToolStarted,
     UnknownEvent,
 )
 from codeagent.core.history import BranchingHistory
@@ -27,7 +28,13 @@ from codeagent.core.messages import (
     UserMessage,
     attached_to,
 )
-from codeagent.core.notices import TOOLSET_USE, PinsChanged, ToolsetChosen
+from codeagent.core.notices import (
+    TOOLSET_USE,
+    CallMarked,
+    PinsChanged,
+    ToolsetChosen,
+    skipped_by_user,
+)
 
 if TYPE_CHECKING:  # they need pydantic
     from codeagent.core.channels import ChannelKind
@@ -135,10 +142,11 @@ def with_typed_pins(events: Iterable[AnyEvent]) -> Iterator[AnyEvent]:
 def transcript(
     events: Iterable[AnyEvent],
     results: dict[str, ToolResultAdded],
-    started: set[str],
+    left: Mapping[str, str],
     questions: dict[str, tuple[str, ...]],
 ) -> Transcript:
-    """Return the messages of the events; a call without a result gets an error result.
+    """Return the messages of the events; a call without a result gets an error result, with what
+    `left` says of it.
 
     `questions` takes in which of the model's questions were open at each compaction, by its note.
     """
@@ -147,7 +155,7 @@ def transcript(
     for event in events:
         match event:
             case MessageAdded():
-                _tell(event.message, told, used, results, started)
+                _tell(event.message, told, used, results, left)
             case ContextCompacted():
                 if event.note:
                     questions[event.note] = open_questions(told.messages, questions)
@@ -165,7 +173,7 @@ def _tell(
     told: Transcript,
     used: set[str],
     results: dict[str, ToolResultAdded],
-    started: set[str],
+    left: Mapping[str, str],
 ) -> None:
     if isinstance(message, UserMessage):
         told.messages.append(message)
@@ -178,7 +186,8 @@ def _tell(
     told.calls.extend(message.calls)
     told.messages.append(message)
     told.messages.extend(
-        _tool_message(call, results.get(call.id), call.id in started) for call in message.calls
+        _tool_message(call, results.get(call.id), left.get(call.id, ENDED))
+        for call in message.calls
     )
 
 
@@ -192,14 +201,30 @@ def _unfit(message: AssistantMessage, ids: list[str], used: set[str], *, first: 
     return ""
 
 
-def _tool_message(call: ToolCall, result: ToolResultAdded | None, started: bool) -> ToolMessage:
+def said_of_unanswered(events: Iterable[AnyEvent]) -> dict[str, str]:
+    """Return what the model reads of calls that began, or that the user wanted to be skipped, if
+    they have no result."""
+    said: dict[str, str] = {}
+    for event in events:
+        match event:
+            case ToolStarted():
+                said[event.call_id] = ENDED_MIDWAY
+            case CallMarked(skipped=True):
+                said[event.call_id] = skipped_by_user(event.reason)
+            case CallMarked():
+                said.pop(event.call_id, None)
+            case _:
+                pass
+    return said
+
+
+def _tool_message(call: ToolCall, result: ToolResultAdded | None, left: str) -> ToolMessage:
     if result is not None:
         return ToolMessage(
             call_id=call.id, name=result.name, content=result.content, is_error=result.is_error
         )
-    text = ENDED_MIDWAY if started else ENDED
     return ToolMessage(
-        call_id=call.id, name=call.name, content=(TextPart(text=text),), is_error=True
+        call_id=call.id, name=call.name, content=(TextPart(text=left),), is_error=True
     )
 
 

@@ -41,8 +41,14 @@ from codeagent.core.events import (
     ToolStarted,
     TurnStarted,
 )
-from codeagent.core.messages import AssistantMessage, ToolCall, text_of, transcript_problems
-from codeagent.core.notices import ModelRetried, RunPaused
+from codeagent.core.messages import (
+    AssistantMessage,
+    ToolCall,
+    ToolMessage,
+    text_of,
+    transcript_problems,
+)
+from codeagent.core.notices import CallMarked, ModelRetried, RunPaused
 from codeagent.core.policy import Decision
 from codeagent.session.fold import fold
 from codeagent.session.recording import Recording
@@ -231,6 +237,7 @@ def test_any_sequence_of_skips_undone_skips_and_edits_leaves_each_call_the_resul
     } == skipped
     for at in range(len(s.journal.events)):
         assert_closes(s.journal.events[:at])
+        assert_marks_outlive_the_process(s.journal.events[:at])
 
 
 def on(s: Scene, code: str, act: Callable[[], object]) -> None:
@@ -244,6 +251,28 @@ def assert_closes(prefix: list[KnownEvent]) -> None:
     assert report.problems == () and all("queued text" in repair for repair in report.repairs)
     assert transcript_problems(fold(closed).messages) == []
     assert_executed_is_started(closed)
+
+
+def assert_marks_outlive_the_process(prefix: list[KnownEvent]) -> None:
+    """What the user had marked when the process ended counts as skipped, with the reason."""
+    answered = {event.call_id for event in of(prefix, ToolResultAdded)}
+    marks = {event.call_id: event for event in of(prefix, CallMarked)}
+    wanted = {
+        call_id: f"skipped by user{': ' * bool(mark.reason)}{mark.reason}"
+        for call_id, mark in marks.items()
+        if mark.skipped and call_id not in answered
+    }
+    closing = closing_events(prefix, "s1", 9999, 1.0)
+    results = {event.call_id: text_of(event.content) for event in of(closing, ToolResultAdded)}
+    heard = {
+        message.call_id: text_of(message.content)
+        for message in fold(prefix).messages
+        if isinstance(message, ToolMessage)
+    }
+    for said in (results, heard):
+        skips = {each: text for each, text in said.items() if text.startswith("skipped by")}
+        assert {each: skips.get(each) for each in wanted} == wanted
+    assert {each for each, text in results.items() if text.startswith("skipped by")} == {*wanted}
 
 
 def assert_executed_is_started(events: list[KnownEvent]) -> None:

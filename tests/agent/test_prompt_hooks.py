@@ -152,14 +152,14 @@ async def test_steering_interrupts_and_follow_ups_are_judged_too_and_only_they_g
     assert NEVER not in sent(s) and "use tabs" in sent(s) and "then commit" in sent(s)
 
 
-async def test_a_hook_is_asked_only_about_text_with_the_sign_that_it_looks_for() -> None:
+async def test_a_hook_is_asked_only_about_text_that_concerns_it() -> None:
     asked: list[str] = []
 
     async def read(prompt: SubmittedPrompt) -> TextAnswer:
         asked.append(prompt.text)
         return True
 
-    hook = Hook("mentions", prompt_submit=read, prompts_with="@")
+    hook = Hook("mentions", prompt_submit=read, concerns=lambda text: "@" in text)
     s = scene(Turn("", (do("nap"),)), Turn("done"), Turn("more"), hooks=Hooks((hook,)))
 
     def type_ahead(event: KnownEvent) -> None:
@@ -174,7 +174,11 @@ async def test_a_hook_is_asked_only_about_text_with_the_sign_that_it_looks_for()
 
 
 async def test_a_run_begins_with_its_prompt_at_once_if_no_hook_judges_it() -> None:
-    hook = Hook("mentions", prompt_submit=lambda prompt: asyncio.sleep(0, True), prompts_with="@")
+    hook = Hook(
+        "mentions",
+        prompt_submit=lambda prompt: asyncio.sleep(0, True),
+        concerns=lambda text: "@" in text,
+    )
     s = scene(Turn("hello"), hooks=Hooks((hook,)))
     s.act(Prompt("go"))
     assert [type(event) for event in s.journal.events] == [RunStarted, MessageAdded]

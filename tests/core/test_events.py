@@ -153,7 +153,7 @@ DATA: dict[str, dict[str, object]] = {
     "step.changed": {"on": True},
     "toolset.chosen": {"toolset": "web", "tools": ["fetch"], "on": False},
     "queue.ordered": {"ids": ["q2", "q1"]},
-    "call.marked": {"call_id": "c", "skipped": True},
+    "call.marked": {"call_id": "c", "skipped": True, "reason": ""},
     "call.edited": {
         "call_id": "c",
         "arguments": "{}",

@@ -139,6 +139,13 @@ def test_what_the_user_wrote_is_in_no_list_of_processes(product: Product) -> Non
             screen.wait_for("Tab to answer")
 
 
+@pytest.mark.parametrize("number", ["-1", "0", "2", "63", "99999999999"])
+def test_a_number_that_is_no_open_file_holds_no_prompt(product: Product, number: str) -> None:
+    with program(product, f"--prompt-fd={number}") as screen:
+        assert screen.exit_code() == 2
+        assert "the prompt cannot be read" in " ".join(screen.screen())
+
+
 def test_a_session_that_cannot_start_says_why(product: Product) -> None:
     with program(product, "--step", "--detach", "go", "--nonsense") as screen:
         assert screen.exit_code() == 2

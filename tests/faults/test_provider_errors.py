@@ -137,6 +137,12 @@ STATUSES: list[tuple[Turn, str, bool, str]] = [
         "no quota left: Your credit balance is too low; choose another model",
     ),
     (
+        Turn(status=400, body=said("Invalid schema for function 'read_billing'")),
+        "bad_request",
+        False,
+        "rejected: Invalid schema for function 'read_billing'",
+    ),
+    (
         Turn(status=402, body=said("Insufficient Balance")),
         "rate_limit",
         False,

@@ -1,19 +1,23 @@
 """What a server says it can do, asked as llama-server, vLLM, LM Studio and Ollama answer, and what
 follows from it."""
 
+import asyncio
 import json
+from collections.abc import AsyncIterator
 from typing import Any
 
 import pytest
 
 from codeagent.core.errors import ModelError
 from codeagent.core.messages import ImagePart, TextPart, UserMessage
-from codeagent.core.model import Adapted, ModelFacts
+from codeagent.core.model import Adapted, ModelEvent, ModelFacts, ModelRequest, TextPiece
 from codeagent.llm.factory import ModelOptions, open_model
 from codeagent.llm.refusals import refuses_images
+from codeagent.llm.retry import AdaptingModel
 from codeagent.llm.server_details import ask_about, ask_server, facts_in
 from codeagent.llm.server_knowledge import ServerKnowledge
 from tests.llm.asking import ask, request
+from tests.llm.test_retry import Playing
 from tests.servers import FakeProvider, Turn, openai_server
 from tests.table import for_each
 
@@ -333,6 +337,32 @@ async def test_a_refusal_of_images_in_words_too_is_said_and_not_repeated() -> No
             await ask(model, request(SHOWN))
         await model.close()
     assert len(fake.requests) == 2
+
+
+@for_each(
+    ("said", "asked"),
+    [("it does not support images", request(SHOWN)), ("System role not supported", request())],
+)
+async def test_requests_that_are_refused_at_the_same_time_are_all_asked_again(
+    said: str, asked: ModelRequest
+) -> None:
+    learned = ServerKnowledge()
+    both_sent = asyncio.Barrier(2)
+
+    class Refusing(Playing):
+        async def stream(self, asked: ModelRequest) -> AsyncIterator[ModelEvent]:
+            if not (learned.folds_roles or learned.refused_images):
+                await both_sent.wait()
+                raise ModelError(said, kind="bad_request")
+            yield TextPiece("hi")
+
+    async def ask_at_once() -> list[ModelEvent]:
+        return [event async for event in AdaptingModel(Refusing(), learned).stream(asked)]
+
+    answers = await asyncio.gather(ask_at_once(), ask_at_once())
+    assert [events[-1] for events in answers] == [TextPiece("hi")] * 2
+    told = [event for events in answers for event in events if isinstance(event, Adapted)]
+    assert len(told) == 1
 
 
 OTHER_REFUSALS = [

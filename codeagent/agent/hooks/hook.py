@@ -123,8 +123,8 @@ class Hook:
     tools: str = "*"
     """A pattern with `*`, `?` and `[…]` over the names of the tools that the first four are called
     for."""
-    prompts_with: str = ""
-    """`prompt_submit` is called only for text that contains this."""
+    concerns: Callable[[str], bool] | None = None
+    """Whether `prompt_submit` is called for a text; None: for every text."""
     may_write: bool = True
     """Whether it may change files of the workspace."""
 
@@ -233,7 +233,7 @@ class Hooks:
 
     def _of_prompt(self, text: str) -> Iterator[Hook]:
         judging = (hook for hook in self.registered if hook.prompt_submit is not None)
-        return (hook for hook in judging if hook.prompts_with in text)
+        return (hook for hook in judging if hook.concerns is None or hook.concerns(text))
 
     async def _judged(
         self, event: HookEvent, hooks: Iterable[Hook], subject: object

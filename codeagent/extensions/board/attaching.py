@@ -83,8 +83,8 @@ def attach(connection: socket.socket) -> None:
         stack.callback(lambda: said == ENDED or os.write(terminal, RESET))
         tty.setraw(terminal)
         os.write(terminal, DRAWS)  # it may draw at its new size before it takes the terminal again
-        socket.send_fds(connection, [ATTACH], [terminal])
-        with suppress(OSError):
+        with suppress(OSError):  # its process is gone
+            socket.send_fds(connection, [ATTACH], [terminal])
             said = connection.recv(1)
     if said == BUSY:
         raise ConfigError("another terminal shows this session: /detach there, or close it")

@@ -70,13 +70,16 @@ def detached(folder: Path, prompt: str) -> Iterator[None]:
 def _start_again(words: Sequence[str], prompt: str) -> NoReturn:
     """Become a codeagent that detaches a session with this prompt, which it reads from an open
     file: the command line of the process that holds the screen stays in every user's list of
-    processes."""
-    with tempfile.TemporaryFile() as file:
-        file.write(os.fsencode(prompt))
-        file.seek(0)
-        os.set_inheritable(file.fileno(), True)
-        sent = (*_without("--prompt", words), "--detach", "", "--prompt-fd", str(file.fileno()))
-        os.execv(sys.executable, [sys.executable, "-P", "-m", "codeagent", *sent])
+    processes. Raises ConfigError."""
+    try:
+        with tempfile.TemporaryFile() as file:
+            file.write(os.fsencode(prompt))
+            file.seek(0)
+            os.set_inheritable(file.fileno(), True)
+            sent = (*_without("--prompt", words), "--detach", "", "--prompt-fd", str(file.fileno()))
+            os.execv(sys.executable, [sys.executable, "-P", "-m", "codeagent", *sent])
+    except OSError as error:
+        raise ConfigError(f"the session did not start: {_reason(error)}") from error
 
 
 def _without(option: str, words: Sequence[str]) -> list[str]:

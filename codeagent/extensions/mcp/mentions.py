@@ -25,6 +25,8 @@ _AT_THE_END = ".,;:!?)]}'\""
 _MOST = 5
 _LONGEST = 40_000
 _MOST_OFFERED = 500
+_LARGEST = 1 << 50
+"""Bytes of a resource whose size is believed."""
 
 
 def resources_in(text: str, servers: Sequence[McpSource]) -> dict[str, tuple[McpSource, str]]:
@@ -86,7 +88,7 @@ def _resource_text(server: str, resource: Mapping[str, Any]) -> OfferedText | No
     if not _can_be_typed(uri) or uri != uri.rstrip(_AT_THE_END):
         return None
     size = resource.get("size")
-    says = _tokens(size) if isinstance(size, int) else ""
+    says = _tokens(size) if isinstance(size, int) and 0 <= size < _LARGEST else ""
     return OfferedText(f"{server}:{uri}", _about(resource), size=says)
 
 

@@ -32,9 +32,15 @@ for line in sys.stdin:
         case "initialize":
             version = said["params"]["protocolVersion"]
             server = {"name": "docs", "version": "1"}
-            answer = {"protocolVersion": version, "capabilities": {"resources": {}}, "serverInfo": server}
+            able = {"resources": {}, "prompts": {}}
+            answer = {"protocolVersion": version, "capabilities": able, "serverInfo": server}
         case "resources/read":
             answer = {"contents": [{"uri": "guide", "text": "one\\ntwo"}]}
+        case "prompts/list":
+            answer = {"prompts": [{"name": "review", "arguments": [{"name": "pr"}]}]}
+        case "prompts/get":
+            text = f'review {said["params"]["arguments"]["pr"]} with care'
+            answer = {"messages": [{"role": "user", "content": {"type": "text", "text": text}}]}
         case _:
             answer = {"tools": [], "resources": []}
     if "id" in said:
@@ -108,7 +114,8 @@ def sizes(found: Mentioned) -> dict[str, str]:
 async def test_the_size_of_a_resource_is_known_once_it_was_read_or_its_server_says_it(
     tmp_path: Path,
 ) -> None:
-    server = Server(text="one\ntwo", listed=[{"uri": "a", "size": 4000}, {"uri": "b", "size": "x"}])
+    listed = [{"uri": "a", "size": 4000}, {"uri": "b", "size": 10**4000}]
+    server = Server(text="one\ntwo", listed=listed)
     local = LocalEnvironment(tmp_path, tmp_path / "state", {}, config_dir=tmp_path / "config")
     servers = McpServers(local, ServerHost(tmp_path, {}, tmp_path / "pins"))
     servers._sources = {"github": server}  # type: ignore[dict-item]  # it answers as one does
@@ -139,6 +146,16 @@ async def test_too_many_resources_are_refused_while_the_user_writes(tmp_path: Pa
     for sending in (False, True):
         found = await servers.mentioned(many, sending=sending)
         assert "at most 5 resources" in found.refusal and found.note is None
+
+
+def test_a_prompt_of_a_server_is_read_without_any_mention_beside_it(product: Product) -> None:
+    program = put(product.home, "docs.py", DOCS)
+    entry = {"command": sys.executable, "args": [str(program)], "where": "machine"}
+    put(product.home, "config/codeagent/mcp.json", json.dumps({"mcpServers": {"docs": entry}}))
+    done = product.run(product.script(say("ok")), "--output", "jsonl", prompt="/docs:review 7")
+    assert done.code == 0, done.err
+    told = [json.dumps(one["message"]) for one in of(done.events, "message.added")]
+    assert any("review 7 with care" in one for one in told)
 
 
 def test_a_resource_goes_with_the_prompt_beside_its_files_and_into_forks_and_exports(
