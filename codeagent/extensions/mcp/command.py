@@ -84,8 +84,10 @@ def _add_name(parser: argparse.ArgumentParser) -> None:
 
 def names(args: argparse.Namespace, app: "App") -> dict[str, str]:
     """Return the configured servers, each with its command or address. Raises ConfigError."""
-    entries = ServerFiles(config_dir(), workspace_of(args.cwd)).read().entries
-    return {entry.config.name: entry.shown for entry in entries}
+    return {
+        entry.config.name: entry.shown
+        for entry in ServerFiles(config_dir(), workspace_of(args.cwd)).read().entries
+    }
 
 
 def _add_trust(parser: argparse.ArgumentParser) -> None:

@@ -88,8 +88,11 @@ def _resource_text(server: str, resource: Mapping[str, Any]) -> OfferedText | No
     if not _can_be_typed(uri) or uri != uri.rstrip(_AT_THE_END):
         return None
     size = resource.get("size")
-    says = _tokens(size) if isinstance(size, int) and 0 <= size < _LARGEST else ""
-    return OfferedText(f"{server}:{uri}", _about(resource), size=says)
+    return OfferedText(
+        f"{server}:{uri}",
+        _about(resource),
+        size=_tokens(size) if isinstance(size, int) and 0 <= size < _LARGEST else "",
+    )
 
 
 def _prompt_text(server: str, prompt: Mapping[str, Any]) -> OfferedText | None:
