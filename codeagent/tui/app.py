@@ -86,6 +86,7 @@ class CodeagentApp(GuardedApp):
 
     def on_mount(self) -> None:
         self._use_keys()
+        self.look.watch()
 
     def on_unmount(self) -> None:
         self._draft.release()

@@ -191,8 +191,18 @@ class ThemeSwitch:
                 self._apply(built_in())
             return str(problem)
         self._stamp = stamp
-        self._watch()
+        self.watch()
         return ""
+
+    def watch(self) -> None:
+        """Run a timer while, and only while, the app is running and there is a file that may
+        change; the app calls it when it begins."""
+        if self._stamp is None:
+            if self._timer is not None:
+                self._timer.stop()
+                self._timer = None
+        elif self._timer is None and self._app.is_running:
+            self._timer = self._app.set_interval(_LOOK_EVERY, self.look)
 
     def look(self) -> None:
         """Read the theme in use again if its file changed; what is wrong with it is reported
@@ -244,14 +254,6 @@ class ThemeSwitch:
             if self._app.ansi_color
             else theme.textual
         )
-
-    def _watch(self) -> None:
-        """Run a timer while, and only while, there is a file that may change."""
-        if self._stamp is not None and self._timer is None:
-            self._timer = self._app.set_interval(_LOOK_EVERY, self.look)
-        elif self._stamp is None and self._timer is not None:
-            self._timer.stop()
-            self._timer = None
 
 
 def _terminal_theme(theme: ThemeFile) -> TerminalTheme:

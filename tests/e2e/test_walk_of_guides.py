@@ -107,8 +107,7 @@ def explore(reader: Reader, *keys: str) -> None:
     """Press keys of a card, from the prompt, that open something, and go back."""
     for key in keys:
         reader.tick(key)
-        reader.press(f"{reader.title}: {key}", f"\x1b{key}")
-        reader.screen.wait_for(lambda: not is_composing(reader.screen))
+        reader.look_into(f"{reader.title}: {key}", f"\x1b{key}")
         reader.close()
 
 

@@ -3,10 +3,11 @@ rejects, cut lines, and keys that do nothing."""
 
 import itertools
 import re
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import suppress
 from functools import partial
 
+from codeagent.tui.parts.guard import TOO_SOON
 from tests.pty_screen import PtyScreen
 
 SIZES = ((80, 24), (120, 40), (60, 20), (200, 60))
@@ -75,14 +76,41 @@ class Walk:
 
     def press(self, where: str, *keys: str) -> None:
         """Press keys that go together, and note if nothing happens."""
-        before = self._still()
-        self.screen.send(*keys)
-        with suppress(AssertionError):
-            self.screen.wait_for(partial(self._has_moved, before), timeout=5)
-        if not self._has_moved(before):
+        moved = partial(self._has_moved, self._still())
+        self._send(keys, moved)
+        with suppress(AssertionError):  # a command was taken, and its page comes a frame later
+            self.screen.wait_for(moved, timeout=5)
+        if not moved():
             self.wrong.append(f"{where} does nothing")
-        at_rest(self.screen)
         self.look(where)
+
+    def look_into(self, where: str, key: str) -> None:
+        """Press a key of a card that opens something, and note if it does not; while there is more
+        to read, it turns a page instead."""
+        turned = True
+        while turned and is_composing(self.screen):
+            before = self._still()
+            self._send([key], lambda: not is_composing(self.screen))
+            turned = self._has_moved(before)
+        if is_composing(self.screen):
+            self.wrong.append(f"{where} opens nothing")
+        self.look(where)
+
+    def _send(self, keys: Sequence[str], happened: Callable[[], bool]) -> None:
+        """Press keys, again if they came before the card could be read, and wait for a while."""
+
+        def was_too_soon() -> bool:
+            return TOO_SOON.encode() in self.screen.raw[written:]
+
+        again = True
+        while again:
+            written = len(self.screen.raw)
+            self.screen.send(*keys)
+            with suppress(AssertionError):
+                self.screen.wait_for(lambda: happened() or was_too_soon(), timeout=5)
+            at_rest(self.screen)
+            self.screen.wait_for(lambda: TOO_SOON not in self.screen.text())
+            again = was_too_soon() and not happened()
 
     def see(self, text: str) -> None:
         """Wait for a text, however it is broken into rows."""

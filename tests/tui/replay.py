@@ -77,7 +77,7 @@ async def settled(pilot: Pilot[None]) -> None:
 
 
 async def until(
-    pilot: Pilot[None], condition: Callable[[], bool], awaited: object = "what was waited for"
+    pilot: Pilot[Any], condition: Callable[[], bool], awaited: object = "what was waited for"
 ) -> None:
     """Return once the condition holds; `awaited` names it where it never does."""
     try:

@@ -170,6 +170,12 @@ class ChatFrame(Screen[None]):
         if self._conversation is not None:
             self._conversation.queue.styles.max_height = 0 if asked and rows < _LOW else most
 
+    @on(events.ScreenResume)
+    def _show_card(self) -> None:
+        """Let the card say how to read on, which it does not while a page covers it."""
+        if self._conversation is not None and self.card.is_attached:
+            self.card.sync()
+
     def _prefer(self, settings: "Settings") -> None:
         """Do what the settings say about the screen; a theme of the command line wins."""
         self.card.rings = settings.bell
