@@ -156,7 +156,8 @@ async def test_another_model_takes_over_from_one_that_is_refused_and_a_notice_sa
         ]
     assert done["code"] == 0
     (notice,) = (event for event in done["events"] if event.get("code") == "model.fallback")
-    assert notice["text"].endswith(f"not for you; continuing with {provider}/other")
+    assert ": not for you; " in notice["text"]
+    assert notice["text"].endswith(f"; continuing with {provider}/other")
 
 
 async def test_a_budget_of_dollars_is_refused_where_no_price_is_known(run: Run) -> None:
