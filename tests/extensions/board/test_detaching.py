@@ -8,7 +8,7 @@ import pytest
 
 from codeagent.core.errors import ConfigError
 from codeagent.extensions.board import holder, page
-from tests.tui.replay import ReplayApp, settled
+from tests.tui.replay import ReplayApp, settled, until
 
 
 async def test_the_session_keeps_the_mode_and_the_steps_that_it_has_now(
@@ -54,7 +54,7 @@ async def test_a_session_that_cannot_be_detached_is_open_again_and_says_why(
         await settled(pilot)
         assert app.is_running and app.chat is not before
         assert app.chat.launch_options.resume == "20261120-120000-0badcafe"
-        assert app.chat.state.queue.earlier == "a draft"
+        await until(pilot, lambda: app.chat.state.queue.earlier == "a draft")
         assert "not detached: the disk is full; the session is open" in app.chat.view.plain_text()
 
 
