@@ -46,10 +46,12 @@ class SessionRewind:
     def points(self) -> tuple[Point, ...]:
         return self.checkpoints.timeline.points
 
-    def undo_target(self, batches: int = 1) -> Point:
+    async def undo_target(self, batches: int = 1) -> Point:
+        await self.checkpoints.settled()  # what the last batch changed may still be looked at
         return self.checkpoints.timeline.undo_target(batches)
 
-    def redo_target(self) -> Point:
+    async def redo_target(self) -> Point:
+        await self.checkpoints.settled()
         return self.checkpoints.timeline.redo_target()
 
     async def changes(self, since: str, until: str | None = None) -> Changes:

@@ -191,10 +191,10 @@ class Rewind(Protocol):
     def points(self) -> tuple[Point, ...]:
         """The points on the way to the present, oldest first."""
 
-    def undo_target(self, batches: int = 1) -> Point:
+    async def undo_target(self, batches: int = 1) -> Point:
         """The point before the last batches that changed something."""
 
-    def redo_target(self) -> Point:
+    async def redo_target(self) -> Point:
         """The point before the last restore, if nothing was done since."""
 
     async def changes(self, since: str, until: str | None = None) -> Changes:

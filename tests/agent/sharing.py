@@ -76,14 +76,14 @@ class Sharer:
 
     async def undo(self, batches: int = 1) -> str:
         """Take back batches; return what is refused, as the user is told it."""
-        return await self._go(self.rewind.undo_target(batches).id, "undo")
+        return await self._go((await self.rewind.undo_target(batches)).id, "undo")
 
     async def redo(self) -> str:
-        return await self._go(self.rewind.redo_target().id, "redo")
+        return await self._go((await self.rewind.redo_target()).id, "redo")
 
     async def shown(self) -> list[str]:
         """Return the files that an undo says it would change, or why it would change none."""
-        changes = await self.rewind.changes(self.rewind.undo_target().id)
+        changes = await self.rewind.changes((await self.rewind.undo_target()).id)
         return [file.path for file in changes.files] or [*changes.refused]
 
     async def _go(self, point: str, kind: RestoreKind) -> str:

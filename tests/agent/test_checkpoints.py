@@ -8,7 +8,14 @@ import pytest
 
 from codeagent.agent.hooks.hook import Hook, Hooks
 from codeagent.core.acts import Prompt, Restore, RestoreFile, Step, Stop
-from codeagent.core.checkpoints import ChangedFile, Node, OthersChanges, RestoreKind, Rewind
+from codeagent.core.checkpoints import (
+    ChangedFile,
+    Node,
+    OthersChanges,
+    RestoreKind,
+    Rewind,
+    Snapshot,
+)
 from codeagent.core.errors import CheckpointError
 from codeagent.core.events import CheckpointCreated, CheckpointRestored, RunFinished
 from codeagent.core.messages import ToolCall, UserMessage, text_of
@@ -142,20 +149,40 @@ async def test_the_sandbox_stands_still_meanwhile() -> None:
     assert sandbox.freezes == 3
 
 
+async def test_undo_waits_until_it_is_known_what_the_last_batch_changed(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    s, store = begin(Turn("", (put("a.py", "2"),)), Turn("done"), attended=True)
+    known, take = asyncio.Event(), store.take
+
+    async def slow(**options: Any) -> Snapshot:
+        if causes(s)[-1:] == ["batch"]:
+            await known.wait()
+        return await take(**options)
+
+    monkeypatch.setattr(store, "take", slow)
+    s.act(Prompt("fix it"))
+    await to_the_end(s, 1)
+    assert causes(s) == ["prompt", "batch"]
+    target = asyncio.ensure_future(rewind(s).undo_target())
+    known.set()
+    assert await target in rewind(s).points() and causes(s)[-1] == "after"
+
+
 async def test_undo_brings_the_files_back_tells_the_model_and_redo_returns() -> None:
     s, store = begin(Turn("", (put("a.py", "2"),)), Turn("done"), Turn("I see"), Turn("I see"))
     await say(s, "fix it")
     past = rewind(s)
-    changed = await go(s, past.undo_target().id, "undo")
+    changed = await go(s, (await past.undo_target()).id, "undo")
     assert (store.files, [file.path for file in changed]) == ({"a.py": "1"}, ["a.py"])
     await say(s, "why?")
     assert said(s)[-2].startswith(
         "(The user took back changes. These files are no longer as you left them"
     )
     with pytest.raises(CheckpointError, match="nothing to bring back"):
-        past.redo_target()
+        await past.redo_target()
     await go(s, past.points()[0].id, "rewind")
-    await go(s, past.redo_target().id, "redo")
+    await go(s, (await past.redo_target()).id, "redo")
     assert store.files == {"a.py": "1"}
 
 
@@ -163,9 +190,9 @@ async def test_redo_returns_what_undo_took() -> None:
     s, store = begin(Turn("", (put("a.py", "2"),)), Turn("", (put("b.py", "3"),)), Turn("done"))
     await say(s, "fix it")
     past = rewind(s)
-    await go(s, past.undo_target(2).id, "undo")
+    await go(s, (await past.undo_target(2)).id, "undo")
     assert store.files == {"a.py": "1"}
-    await go(s, past.redo_target().id, "redo")
+    await go(s, (await past.redo_target()).id, "redo")
     assert store.files == {"a.py": "2", "b.py": "3"}
 
 
@@ -173,8 +200,8 @@ async def test_redo_of_files_tells_the_model_that_they_are_back() -> None:
     s, store = begin(Turn("", (put("a.py", "2"),)), Turn("done"), Turn("I see"))
     await say(s, "fix it")
     past = rewind(s)
-    await go(s, past.undo_target().id, "undo")
-    await go(s, past.redo_target().id, "redo")
+    await go(s, (await past.undo_target()).id, "undo")
+    await go(s, (await past.redo_target()).id, "redo")
     await say(s, "and now?")
     assert [note.partition(".")[0] for note in said(s)[1:3]] == [
         "(The user took back changes",
@@ -189,7 +216,7 @@ async def test_redo_of_a_rewind_brings_the_conversation_too() -> None:
     before = s.agent.history
     past = rewind(s)
     await go(s, past.points()[0].id, "rewind", conversation=True)
-    await go(s, past.redo_target().id, "redo")
+    await go(s, (await past.redo_target()).id, "redo")
     assert s.agent.history == before
 
 
@@ -239,7 +266,7 @@ async def test_the_log_leads_to_the_same_conversation_also_after_going_back_and_
     await say(s, "second try")
     assert fold(s.journal.events).messages == s.agent.history
     await go(s, past.points()[0].id, "rewind", conversation=True)
-    await go(s, past.redo_target().id, "redo", conversation=True)
+    await go(s, (await past.redo_target()).id, "redo", conversation=True)
     assert fold(s.journal.events).messages == s.agent.history
     assert [text_of(m.content) for m in s.agent.history if isinstance(m, UserMessage)] == [
         "second try"
@@ -253,7 +280,7 @@ async def test_after_a_restart_the_way_back_is_the_same() -> None:
     again, later = begin(Turn("other"), restored=history)
     later.kept, later.files = store.kept, store.files
     past = rewind(again)
-    assert past.undo_target().id == rewind(s).undo_target().id
+    assert (await past.undo_target()).id == (await rewind(s).undo_target()).id
     await go(again, past.points()[0].id, "rewind", conversation=True)
     assert (later.files, again.agent.history) == ({"a.py": "1"}, ())
 
@@ -263,7 +290,7 @@ async def test_files_somebody_edited_after_the_agent_are_marked() -> None:
     await say(s, "fix it")
     store.files["b.py"] = "mine"
     past = rewind(s)
-    changes = await past.changes(past.undo_target().id)
+    changes = await past.changes((await past.undo_target()).id)
     assert [(file.path, file.change, file.edited) for file in changes.files] == [
         ("a.py", "modified", False),
         ("b.py", "added", True),
@@ -286,7 +313,7 @@ async def test_only_some_files_go_back_and_the_others_stay() -> None:
     s, store = begin(Turn("", (put("a.py", "2"), put("b.py", "3"))), Turn("done"))
     await say(s, "fix it")
     past = rewind(s)
-    await go(s, past.undo_target().id, "undo", paths=("a.py",))
+    await go(s, (await past.undo_target()).id, "undo", paths=("a.py",))
     assert store.files == {"a.py": "1", "b.py": "3"}
 
 
@@ -310,7 +337,7 @@ async def test_a_file_name_that_is_no_text_goes_back_and_into_the_log() -> None:
     await say(s, "fix it")
     past = rewind(s)
     store.files["odd\udcff.py"] = "mine"
-    changed = await go(s, past.undo_target().id, "undo")
+    changed = await go(s, (await past.undo_target()).id, "undo")
     assert {file.path for file in changed} == {"a.py", "odd\udcff.py"}
     restored = of(s.events, CheckpointRestored)[0]
     assert all(path.isprintable() for path in restored.files)
@@ -330,7 +357,7 @@ async def test_the_conversation_cannot_go_back_into_the_middle_of_a_run() -> Non
     await say(s, "fix it")
     past = rewind(s)
     with pytest.raises(CheckpointError, match="beginning of a prompt only; nothing was changed"):
-        await go(s, past.undo_target().id, "rewind", conversation=True)
+        await go(s, (await past.undo_target()).id, "rewind", conversation=True)
     assert store.files == {"a.py": "2"}
     assert not of(s.events, CheckpointRestored)
 
@@ -439,13 +466,13 @@ async def test_what_is_not_the_agents_stays_and_what_both_changed_is_merged_or_r
         frozenset({"d.py"}), {"a.py": Node("file", b"merged")}, {"b.py": "both changed it"}
     )
     past = rewind(s)
-    changes = await past.changes(past.undo_target().id)
+    changes = await past.changes((await past.undo_target()).id)
     assert [(file.path, file.edited) for file in changes.files] == [
         ("a.py", False),
         ("c.py", False),
     ]
     assert changes.refused == ("b.py: both changed it",)
-    await go(s, past.undo_target().id, "undo", seen=changes.present)
+    await go(s, (await past.undo_target()).id, "undo", seen=changes.present)
     assert store.files == {"a.py": "merged", "b.py": "3", "d.py": "theirs"}
     assert [notice.text for notice in notices(s, "checkpoint.left")] == [
         "left as it is: b.py: both changed it"

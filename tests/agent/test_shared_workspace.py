@@ -131,7 +131,7 @@ async def test_undo_that_could_take_back_nothing_says_so_and_changes_nothing(
         == "nothing was taken back: new.txt: both changed it, and it cannot be merged line by line"
     )
     assert (root / "new.txt").read_text() == "mine\ntheirs\n"
-    assert mine.rewind.undo_target().id
+    assert (await mine.rewind.undo_target()).id
 
 
 async def test_what_changed_while_commands_of_both_ran_is_refused(

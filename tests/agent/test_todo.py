@@ -47,7 +47,8 @@ async def test_the_list_goes_back_with_the_conversation_and_comes_again_with_it(
     assert await s.agent.finish(Restore(point.id, "rewind", files=False, conversation=True)) is None
     assert lists(s)[-1] == ["[ ] one"]
     assert (
-        await s.agent.finish(Restore(s.agent.rewind.redo_target().id, "redo", files=False)) is None
+        await s.agent.finish(Restore((await s.agent.rewind.redo_target()).id, "redo", files=False))
+        is None
     )
     assert lists(s)[-1] == ["[ ] two"]
     assert [str(item) for item in fold(s.journal.events).todo.items] == ["[ ] two"]

@@ -555,13 +555,14 @@ async def _going_back(change: bool, kind: Any) -> Outcome:
     await say(s, "fix it")
     past = rewind(s)
     if kind == "redo":
-        assert await s.agent.finish(Restore(past.undo_target().id, "undo")) is None
-    points = {
-        "undo": past.undo_target,
-        "redo": past.redo_target,
-        "rewind": lambda: past.points()[0],
-    }
-    point = points[kind]()
+        assert await s.agent.finish(Restore((await past.undo_target()).id, "undo")) is None
+    match kind:
+        case "undo":
+            point = await past.undo_target()
+        case "redo":
+            point = await past.redo_target()
+        case _:
+            point = past.points()[0]
     shown, before = await past.changes(point.id), dict(store.files)
     if change:
         store.files["a.py"] = "mine"

@@ -287,9 +287,9 @@ async def test_what_a_call_plants_is_asked_about_and_the_rest_is_kept_and_can_be
         assert rewind is not None
         assert [
             (file.path, file.change)
-            for file in (await rewind.changes(rewind.undo_target().id)).files
+            for file in (await rewind.changes((await rewind.undo_target()).id)).files
         ] == [("src/a.txt", "added")]
-        assert await talk.agent.finish(Restore(rewind.undo_target().id, "undo")) is None
+        assert await talk.agent.finish(Restore((await rewind.undo_target()).id, "undo")) is None
         assert talk.files() == set()
 
 

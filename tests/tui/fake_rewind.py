@@ -43,11 +43,11 @@ class FakeRewind:
     def points(self) -> tuple[Point, ...]:
         return self.moments
 
-    def undo_target(self, batches: int = 1) -> Point:
+    async def undo_target(self, batches: int = 1) -> Point:
         self._maybe_refuse()
         return [point for point in self.moments if point.cause == "batch"][-batches]
 
-    def redo_target(self) -> Point:
+    async def redo_target(self) -> Point:
         self._maybe_refuse()
         return self.moments[-1]
 

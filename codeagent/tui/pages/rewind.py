@@ -100,7 +100,7 @@ async def undo(chat: ChatScreen, argument: str) -> None:
     if not batches:
         chat.tell(f"/undo takes a number of batches, not '{one_line(argument, 20)}'")
         return
-    point = client.rewind.undo_target(batches)
+    point = await client.rewind.undo_target(batches)
     changes = await client.rewind.changes(point.id)
     if not changes.files:
         chat.tell(_nothing(changes))
@@ -119,7 +119,7 @@ async def undo(chat: ChatScreen, argument: str) -> None:
 async def redo(chat: ChatScreen, argument: str) -> None:
     """Handle `/redo`, which asks as `/undo` does. Raises CodeagentError."""
     client = await chat.outbox.ready()
-    point = client.rewind.redo_target()
+    point = await client.rewind.redo_target()
     changes = await client.rewind.changes(point.id)
     go, paths = await _asked(
         chat, client.rewind, point, changes, title="Restore what was undone", verb="restore it"

@@ -819,7 +819,7 @@ async def test_going_back_before_the_cut_and_forward_again_brings_each_conversat
         ("", "redo", short),
         ("", "redo", latest),
     ):
-        target = point or s.agent.rewind.redo_target().id
+        target = point or (await s.agent.rewind.redo_target()).id
         assert await s.agent.finish(Restore(target, kind, conversation=True)) is None  # type: ignore[arg-type]  # a kind
         assert s.agent.history == there
         assert_resumes(s)
@@ -962,7 +962,7 @@ async def play(steps: list[str]) -> None:
                 with suppress(CheckpointError):
                     assert (
                         await s.agent.finish(
-                            Restore(rewind.redo_target().id, "redo", conversation=True)
+                            Restore((await rewind.redo_target()).id, "redo", conversation=True)
                         )
                         is None
                     )
