@@ -6,6 +6,7 @@ from collections.abc import Sequence
 from textual import events
 from textual.geometry import Offset
 from textual.message import Message
+from textual.messages import TerminalSupportsSynchronizedOutput
 
 from codeagent.tui.driver import TerminalDriver
 
@@ -29,8 +30,10 @@ class InlineDriver(TerminalDriver):
     def process_message(self, message: Message) -> None:
         if isinstance(message, events.CursorPosition):
             self.cursor_origin = (message.x, message.y)
-        else:
-            super().process_message(message)
+            return
+        if isinstance(message, TerminalSupportsSynchronizedOutput):
+            self._app._sync_available = True  # which Textual keeps for the full screen
+        super().process_message(message)
 
     def start_application_mode(self) -> None:
         super().start_application_mode()
@@ -55,6 +58,7 @@ class InlineDriver(TerminalDriver):
         if not self._drawing:
             return False
         text = "".join(f"{line}\x1b[0m\r\n" for line in lines)
+        self._app._begin_update()  # the frame that is drawn below the lines ends it
         self.write(f"{self.to_first_row()}\x1b[J{text}")
         self._app._previous_inline_height = None
         self._app.refresh(layout=True)

@@ -195,7 +195,8 @@ async def test_an_answer_that_repeats_itself_is_stopped_and_what_it_used_counts(
     run: Run, name: str
 ) -> None:
     server = openai_server if name == "openai/fake" else anthropic_server
-    async with server([Turn(text="Counting: " + "1/" * 2000, stall=True)]) as fake:
+    counting = Turn(text="Counting: " + "1/" * 2000, stall=True)
+    async with server([counting], chunk=4096, delay=0.01) as fake:
         done = await run(*at(fake, name))
         await asyncio.wait_for(fake.client_left.wait(), 20)
         assert len(fake.requests) == 1

@@ -83,6 +83,18 @@ def test_a_card_a_list_and_a_page_are_shown_whole_and_leave_nothing(product: Pro
         assert "Write this file?" not in screen.text()
 
 
+def test_lines_are_printed_and_the_screen_drawn_below_them_in_one_frame(product: Product) -> None:
+    printing = re.compile(rb"(?s)(.*)\r(?:\x1b\[\d+A)?\x1b\[J(.*?)\x1b\[\?2026l")
+    with open_inline(product, say("An answer.")) as screen:
+        screen.send("a question", "enter")
+        screen.wait_for(lambda: printing.match(screen.raw) is not None)
+        found = printing.match(screen.raw)
+        assert found is not None
+        before, frame = found.groups()
+        assert before.endswith(b"\x1b[?2026h")
+        assert b"An answer." in frame and b"ready" in frame
+
+
 def test_a_resize_keeps_what_was_printed_and_one_screen(product: Product) -> None:
     with open_inline(product, say("An answer.")) as screen:
         screen.send("a question", "enter")
@@ -112,7 +124,7 @@ def test_an_older_page_is_read_above_the_composer_and_left_again(product: Produc
         screen.send("go", "enter")
         screen.wait_for(lambda: "paragraph 39" in screen.text() and READY in screen.text())
         screen.send("pageup", "pageup", "pageup")
-        screen.wait_for("paragraph 30")
+        screen.wait_for("paragraph 16")
         screen.send("\x1b[1;5F")
         screen.wait_for(lambda: screen.text().count("paragraph 39") == 1)
 

@@ -60,16 +60,22 @@ class InlineView(TranscriptView):
         self._fit()
 
     def scroll_page_up(self, **options: Any) -> None:
-        self._turn(True)
-        super().scroll_page_up(**options)
+        self._turn_back(super().scroll_page_up, options)
 
     def scroll_home(self, **options: Any) -> None:
-        self._turn(True)
-        super().scroll_home(**options)
+        self._turn_back(super().scroll_home, options)
 
     def go_to_end(self) -> None:
         self._turn(False)
         super().go_to_end()
+
+    def _turn_back(self, scroll: Callable[..., None], options: dict[str, Any]) -> None:
+        """Scroll once the view has a height, so that no key is lost that opens it."""
+        self._turn(True)
+        if self.size.height:
+            scroll(**options)
+        else:
+            self.call_after_refresh(scroll, **options)
 
     def _turn(self, turned: bool) -> None:
         self._turned = turned
