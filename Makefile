@@ -9,7 +9,7 @@ SOAK ?= 20
 MINUTES ?= 60
 SEED ?= $(shell date +%s)
 
-.PHONY: setup demo test soak check snap docs bench engine lock names lookalikes
+.PHONY: setup demo test soak check snap docs pictures bench engine lock names lookalikes
 
 setup: $(READY)
 
@@ -50,6 +50,9 @@ snap: setup ## accept changed screen snapshots
 
 docs: setup ## write the generated reference pages
 	$(BIN)/python docs/generate.py
+
+pictures: setup ## draw the pictures of the documentation again; NAMES="screen board" draws some of them
+	$(BIN)/python -m docs.pictures $(NAMES)
 
 bench: setup engine ## print the measured figures beside their floors
 	$(BIN)/python -m benchmarks

@@ -24,6 +24,7 @@ GROUPS = {
     "resume": "screen_resume:figures",
     "commands": "commands:figures",
     "search": "search:figures",
+    "usage": "usage:figures",
     "checkpoints": "checkpoints:figures",
     "landing": "landing:figures",
     "trials": "trials:figures",

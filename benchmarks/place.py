@@ -52,7 +52,7 @@ class BenchEnvironment:
         """The id of a recorded session of that many tool turns: twice as many messages, about that
         long each."""
         (self.workspace / "notes.txt").write_text(f"{'a line of text ' * (size // 300)}\n" * 20)
-        more = "More of it. " * (size // 12)
+        more = " ".join(f"Line {number}." for number in range(size // 12))
         answers = [
             {
                 "text": f"Part {number}: **bold**, `code` and a list.\n\n- one\n- two\n\n{more}",

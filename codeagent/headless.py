@@ -53,7 +53,7 @@ from codeagent.core.runtime import AgentHandle, Session
 from codeagent.core.sanitize import one_line, visible, visible_json
 
 if TYPE_CHECKING:  # only on a terminal
-    from codeagent.live_line import LiveLine
+    from codeagent.console.run_view import RunView
 
 Output = Literal["text", "json", "jsonl"]
 Channel = Literal["out", "err"]
@@ -86,13 +86,17 @@ class Streams:
     out_is_terminal: bool = False
     err_is_terminal: bool = False
     """Whether a line there can be drawn again."""
+    out_is_drawn: bool = False
+    """Whether answers are drawn there as Markdown: for a user, and never for a program."""
 
     @classmethod
     def standard(cls) -> "Streams":
         out = None if sys.stdout is None else write_all_to(1)
         err = None if sys.stderr is None else write_all_to(2)
-        redraws = err is not None and os.isatty(2) and os.environ.get("TERM", "dumb") != "dumb"
-        return cls(out, err, out is not None and os.isatty(1), redraws)
+        draws = os.environ.get("TERM", "dumb") != "dumb"
+        terminal = out is not None and os.isatty(1)
+        redraws = draws and err is not None and os.isatty(2)
+        return cls(out, err, terminal, redraws, draws and terminal)
 
 
 class Headless:
@@ -109,7 +113,7 @@ class Headless:
         self._output = output
         self._approve = approve
         self._writer = _Writer(streams, self._output_failed)
-        self._live = self._live_line() if streams.err_is_terminal and output != "jsonl" else None
+        self._view = self._view_on(streams)
         self._agent: AgentHandle | None = None
         self._failure: OSError | None = None
         self._signal: signal.Signals | None = None
@@ -127,24 +131,25 @@ class Headless:
 
     def say(self, text: str) -> None:
         """Print a line for the user on standard error."""
-        self._put("err", f"{self._redactor.clean(text)}\n")
+        line = self._redactor.clean(text)
+        if self._view is None or not self._view.say(line):
+            self._put("err", f"{line}\n")
 
     def _put(self, channel: Channel, text: str) -> None:
         """Print a text instead of the live line, which comes back."""
-        if self._live is not None:
-            self._live.erase()
+        if self._view is not None:
+            self._view.erase()
         self._writer.put(channel, text)
 
-    def _live_line(self) -> "LiveLine":
-        from codeagent.live_line import LiveLine  # only on a terminal
+    def _view_on(self, streams: Streams) -> "RunView | None":
+        """Return what draws the run, if answers or messages are printed on a terminal."""
+        live = streams.err_is_terminal and self._output != "jsonl"
+        answers = streams.out_is_drawn and self._output == "text"
+        if not live and not answers:
+            return None
+        from codeagent.console.run_view import RunView  # only on a terminal
 
-        def columns() -> int:
-            try:
-                return os.get_terminal_size(2).columns
-            except OSError:
-                return _WIDTH
-
-        return LiveLine(lambda text: self._writer.draw(self._redactor.clean(text)), columns)
+        return RunView(self._writer.draw, self._redactor.clean, live=live, answers=answers)
 
     async def run(self, runtime: Session, prompt: str | RunRecipe | RunGroup) -> int:
         """Run one prompt, every step of a recipe, or a group, to its end, and return the exit code.
@@ -172,8 +177,8 @@ class Headless:
 
     async def close(self) -> None:
         """Write what is left and give the signals back; idempotent."""
-        if self._live is not None:
-            self._live.close()
+        if self._view is not None:
+            self._view.close()
         await self._writer.close()
         loop = asyncio.get_running_loop()
         for number in _SIGNALS:
@@ -187,8 +192,8 @@ class Headless:
 
     def show(self, event: KnownEvent) -> None:
         """Print one event."""
-        if self._live is not None:
-            self._live.take(event)
+        if self._view is not None:
+            self._view.take(event)
         if isinstance(event, ToolResultAdded):
             self._results.append(event)
         end = end_of(event) if event.agent == MAIN else None
@@ -215,10 +220,12 @@ class Headless:
                 self._show_progress(event)
                 match event:
                     case MessageAdded(message=AssistantMessage(text=text)) if event.agent == MAIN:
-                        self._show_text(text.strip())
+                        self._show_text(text)
 
     def _show_text(self, text: str) -> None:
-        if text:
+        if self._view is not None and self._view.answer(text):
+            return
+        if text := text.strip():
             gap = "\n" if self._said else ""
             self._said = True
             self._put("out", f"{gap}{self._redactor.clean(text)}\n")
@@ -358,9 +365,10 @@ class _Writer:
         are."""
         self._add(channel, visible(text) if channel == "err" or self._out_is_terminal else text)
 
-    def draw(self, text: str) -> None:
-        """Queue what moves the cursor of the terminal on standard error."""
-        self._add("err", text)
+    def draw(self, text: str, channel: Channel) -> None:
+        """Queue text that may act on the terminal: moves of the cursor, and styles around visible
+        text."""
+        self._add(channel, text)
 
     def _add(self, channel: Channel, text: str) -> None:
         data = text.encode("utf-8", "backslashreplace")

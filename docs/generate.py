@@ -2,28 +2,30 @@
 are out of date."""
 
 import argparse
-import ast
 import inspect
 import json
+import os
 import re
 import sys
 import textwrap
 from collections.abc import Iterable
-from dataclasses import MISSING, Field, fields, is_dataclass
+from dataclasses import MISSING, Field, fields
 from importlib import import_module
-from itertools import pairwise
 from pathlib import Path
 from pkgutil import iter_modules
 from types import UnionType
 from typing import Any, Union, get_args, get_origin, get_type_hints
+from unittest.mock import patch
 
+from argparse_manpage.manpage import Manpage
 from pydantic import BaseModel
 
 from codeagent.agent.hooks.command import ANSWERS, TOLD, CallResult, ProgramAnswer, contract_schema
 from codeagent.agent.loop import Loop
-from codeagent.cli import build_parser, build_screen_parser, commands
+from codeagent.cli import build_parser, build_screen_parser, commands, load
 from codeagent.config.checking import as_given
 from codeagent.config.extensions import all_extensions
+from codeagent.config.reference import field_words, own_words
 from codeagent.config.settings import FileSettings, Section
 from codeagent.core import host_programs as programs
 from codeagent.core.approval_events import PlannedCall
@@ -70,12 +72,17 @@ _VALUES: tuple[type, ...] = (
     PlannedCall, ErrorInfo,
     TextBlock, MarkdownBlock, DiffBlock, TerminalBlock, FilesBlock, ImageBlock, QuestionBlock,
 )  # fmt: skip
+_EXIT_CODES = (
+    "0 done · 1 failed · 2 usage or configuration · 3 a limit was reached · 4 a call was denied and the model found no "
+    "other way · 130 interrupted (143 by SIGTERM, 129 by SIGHUP) · 141 the reader of standard output went away."
+)
 _NOTE = "<!-- Written by docs/generate.py; `make docs` writes it again. -->"
 
 
 def main() -> int:
     pages = {
         "reference/cli.md": command_line(),
+        "man/codeagent.1": man_page(),
         "reference/events.md": events(),
         "reference/hooks.md": hooks(),
         "reference/hooks.schema.json": hooks_schema(),
@@ -191,9 +198,7 @@ def _section_of(hint: Any) -> type[Section] | None:
 
 
 def _settings_table(kind: type, names: Iterable[str]) -> str:
-    words: dict[str, str] = {}
-    for base in reversed(kind.__mro__[:-1]):
-        words |= _field_words(base) if is_dataclass(base) else {}
+    words = field_words(kind)
     hints = get_type_hints(kind, include_extras=True)
     found = {each.name: each for each in fields(kind)}  # type: ignore[arg-type]  # a dataclass
     rows = [
@@ -218,6 +223,7 @@ def _cell(text: str) -> str:
 def command_line() -> str:
     """Return the page about every command, its arguments and the exit codes."""
     screen = build_screen_parser()
+    screen.add_options_of_extensions()
     parts = [
         "# Command line",
         _NOTE,
@@ -234,6 +240,21 @@ def command_line() -> str:
             if summary := _summary(command, action):  # others are for codeagent itself
                 parts += [f"### codeagent {name} {action}", summary, *_arguments(below)]
     return "\n\n".join(part for part in parts if part) + "\n"
+
+
+def man_page() -> str:
+    """Return the manual page of all commands, in the language of `man`."""
+    with patch.dict(os.environ, COLUMNS="70"):
+        parser = build_screen_parser()
+        actions = parser.add_subparsers(metavar="COMMAND", prog="codeagent")
+        for each in commands():
+            load(each.name).add_arguments(actions.add_parser(each.name, help=each.about))
+        about = {"description": "a terminal coding agent", "manual_title": "codeagent"}
+        page = Manpage(parser, {**about, "date": "codeagent", "project_name": "codeagent"})
+        page.synopsis = ["codeagent", "[PATH] [options]\n.br\n.B codeagent\nCOMMAND ..."]
+        page.add_section("exit status", ">", _EXIT_CODES)
+        # A quote at the beginning of a line would be the name of a macro.
+        return re.sub(r"^'", r"\\(aq", str(page), flags=re.MULTILINE)
 
 
 def events() -> str:
@@ -377,9 +398,7 @@ def host_programs() -> str:
 
 def _intro() -> str:
     return (
-        "Exit codes: 0 done · 1 failed · 2 usage or configuration · 3 a limit was reached · 4 a call was "
-        "denied and the model found no other way · 130 interrupted (143 by SIGTERM, 129 by SIGHUP) · 141 the reader of "
-        "standard output went away.\n\n"
+        f"Exit codes: {_EXIT_CODES}\n\n"
         "Standard output contains only results; everything else goes to standard error. "
         "Options may come before or after PROMPT; after `--`, a prompt may begin with a dash."
     )
@@ -406,7 +425,8 @@ def _arguments(parser: argparse.ArgumentParser) -> list[str]:
     rows = [
         f"| `{_spelled(action)}` | {(action.help or '').replace('|', chr(92) + '|')} |"
         for action in parser._actions
-        if not isinstance(action, argparse._SubParsersAction | argparse._HelpAction)
+        if action.help != argparse.SUPPRESS
+        and not isinstance(action, argparse._SubParsersAction | argparse._HelpAction)
     ]
     return ["\n".join(["| argument | |", "| --- | --- |", *rows])] if rows else []
 
@@ -431,7 +451,7 @@ def _own_words(kind: type) -> str:
 
 
 def _table(kind: type, *, inherited: bool) -> str:
-    words = _field_words(kind)
+    words = own_words(kind)
     envelope = {
         field.name for field in fields(TypedNotice if issubclass(kind, TypedNotice) else BaseEvent)
     }
@@ -449,21 +469,6 @@ def _annotations(kind: type) -> dict[str, Any]:
         return {name: field.annotation for name, field in kind.model_fields.items()}
     hints = get_type_hints(kind, include_extras=True)
     return {field.name: hints[field.name] for field in fields(kind)}
-
-
-def _field_words(kind: type) -> dict[str, str]:
-    """Return the string below each field, on one line."""
-    body = ast.parse(textwrap.dedent(inspect.getsource(kind))).body[0]
-    assert isinstance(body, ast.ClassDef)
-    return {
-        field.target.id: " ".join(words.value.value.split())
-        for field, words in pairwise(body.body)
-        if isinstance(field, ast.AnnAssign)
-        and isinstance(field.target, ast.Name)
-        and isinstance(words, ast.Expr)
-        and isinstance(words.value, ast.Constant)
-        and isinstance(words.value.value, str)
-    }
 
 
 def _type(annotation: Any) -> str:

@@ -32,6 +32,8 @@ os.environ.pop("PYTHONDONTWRITEBYTECODE", None)
 # at each start.
 os.environ["PATH"] = f"{sys.base_prefix}/bin:{os.environ['PATH']}"
 sys.dont_write_bytecode = False
+# Pictures are in true colour; a test of another depth asks for it.
+os.environ["COLORTERM"] = "truecolor"
 # Under nohup SIGHUP arrives ignored and would be handed on to every process the tests start.
 signal.signal(signal.SIGHUP, signal.SIG_DFL)
 # `make test` tries the same examples every time; new ones are found by `make soak`, with the seed

@@ -40,7 +40,7 @@ def _root_problem() -> str:
 
 @cache
 def _strace_problem() -> str:
-    return "" if shutil.which("strace") else "there is no strace on PATH; install it"
+    return "" if shutil.which("strace") else "strace is not on PATH; install it"
 
 
 _PROBLEMS = {"docker": _engine_problem, "root": _root_problem, "strace": _strace_problem}

@@ -6,6 +6,8 @@ wait for what is on screen, never for time to pass.
 
 import contextlib
 import fcntl
+import io
+import itertools
 import os
 import re
 import select
@@ -15,7 +17,7 @@ import subprocess
 import termios
 import threading
 import time
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -152,6 +154,33 @@ class PtyScreen:
 
     def text(self) -> str:
         return "\n".join(self.screen())
+
+    def picture(self, title: str, still: Mapping[str, Iterator[str]] | None = None) -> str:
+        """Return the screen as SVG, with its colours, down to its last row that is not blank.
+
+        `still` has patterns of what differs each time, and what each match is shown as.
+        """
+        from rich.console import Console  # only for pictures
+        from rich.text import Text
+
+        console = Console(record=True, width=self._emulated.columns, file=io.StringIO())
+        with self._lock:
+            written = [number for number, row in enumerate(self._emulated.rows) if row.strip()]
+            for number in range(written[-1] + 1 if written else 0):
+                cells = [self._emulated.buffer[number][at] for at in range(self._emulated.columns)]
+                row = Text()
+                for style, run in itertools.groupby(cells, _style):
+                    row.append("".join(cell.data for cell in run), style)
+                for pattern, shown in (still or {}).items():
+                    for found in reversed([*re.finditer(pattern, row.plain)]):
+                        at, end = found.span()
+                        new = Text(next(shown), row.get_style_at_offset(console, at))
+                        row = row[:at] + new + row[end:]
+                if still:
+                    row.rstrip()  # how many cells are blank now depends on what was there
+                    row.set_length(self._emulated.columns)
+                console.print(row)
+        return console.export_svg(title=title, unique_id=title.replace(" ", "-"))
 
     def send(self, *keys: str) -> None:
         """Type: names of `KEYS`, anything else letter by letter as one write each."""
@@ -301,6 +330,27 @@ class PtyScreen:
             end = begun
         self._rest = data[end:]
         self._stream.feed(_PRIVATE.sub(b"", data[:end]))
+
+
+def _style(cell: Any) -> Any:
+    """Return pyte's style of a cell as rich's."""
+    from rich.style import Style  # only for pictures
+
+    def color(name: str) -> str | None:
+        if name == "default":
+            return None
+        if re.fullmatch("[0-9a-f]{6}", name):
+            return f"#{name}"
+        return name.replace("brown", "yellow").replace("bright", "bright_")
+
+    return Style(
+        color=color(cell.fg),
+        bgcolor=color(cell.bg),
+        bold=cell.bold,
+        italic=cell.italics,
+        underline=cell.underscore,
+        reverse=cell.reverse,
+    )
 
 
 def _set_size(fd: int, size: tuple[int, int]) -> None:

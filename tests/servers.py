@@ -198,7 +198,11 @@ class FakeProvider:
         for start in range(0, len(whole), size):
             part = whole[start : start + size]
             writer.write(b"%x\r\n%s\r\n" % (len(part), part))
-            await writer.drain()
+            try:
+                await writer.drain()
+            except ConnectionError:
+                self.client_left.set()
+                raise
             self.streaming.set()
             await asyncio.sleep(self._delay)
         if turn.stall:

@@ -26,6 +26,9 @@ from codeagent.extensions.web.settings import WebSettings
 from codeagent.headless import BROKEN_PIPE, EXIT_CODES
 from codeagent.tools.shell.rules import decides
 from codeagent.tui.keymap import Keymap, load_keymap
+from docs.pictures.__main__ import PICTURES
+from docs.pictures.terminals import still
+from tests.pty_screen import PtyScreen, environment
 from tests.table import for_each
 
 ROOT = Path(__file__).parent.parent
@@ -45,6 +48,7 @@ def name(path: Path) -> str:
     ("page", "function"),
     [
         ("reference/cli.md", "command_line"),
+        ("man/codeagent.1", "man_page"),
         ("reference/events.md", "events"),
         ("reference/hooks.md", "hooks"),
         ("reference/hooks.schema.json", "hooks_schema"),
@@ -80,6 +84,26 @@ def test_links_inside_the_documentation_lead_somewhere(page: Path) -> None:
     targets = re.findall(r"\]\(([^)#\s]+)[^)]*\)", page.read_text())
     inside = [target for target in targets if "://" not in target]
     assert [target for target in inside if not (page.parent / target).exists()] == []
+
+
+def test_every_page_is_in_the_list_of_pages() -> None:
+    listed = set(re.findall(r"\]\(([^)]+\.md)\)", (DOCS / "README.md").read_text()))
+    folders = ("tutorials", "how-to", "reference", "explanation")
+    pages = {str(page.relative_to(DOCS)) for name in folders for page in (DOCS / name).glob("*.md")}
+    assert pages - listed == set()
+
+
+def test_every_decision_has_a_number_of_its_own() -> None:
+    numbers = sorted(int(page.name[:4]) for page in (DOCS / "adr").glob("*.md"))
+    assert numbers == list(range(1, len(numbers) + 1))
+
+
+def test_every_picture_is_drawn_by_the_command_and_shown_in_a_page() -> None:
+    shown = {
+        picture for page in PAGES for picture in re.findall(r"images/(.*)\.svg", page.read_text())
+    }
+    drawn = {picture.stem for picture in (DOCS / "images").glob("*.svg")}
+    assert (drawn, shown) == (set(PICTURES), set(PICTURES))
 
 
 @for_each("page", PAGES)
@@ -294,7 +318,8 @@ def test_every_slash_command_in_a_page_is_one_that_exists() -> None:
         name for page in pages for name in re.findall(r"`/([a-z]{3,})[^`/]*`", page.read_text())
     }
     known = set(GENERATE["slash_commands"]().split())
-    recipes = {"review", "todos"}
+    shipped = (ROOT / "codeagent/extensions/review/recipes").glob("*.md")
+    recipes = {"todos", *(file.stem for file in shipped)}
     examples = {"hello", "weather"}
     assert used <= known | recipes | examples | {"usr"}
 
@@ -307,3 +332,15 @@ def test_the_variables_that_set_something_are_named() -> None:
 def test_the_exit_codes_of_the_reference_are_those_of_the_program() -> None:
     text = GENERATE["command_line"]()
     assert all(f"{code} " in text for code in [*EXIT_CODES.values(), BROKEN_PIPE])
+
+
+def test_a_picture_of_a_terminal_has_the_same_ids_and_times_each_time(tmp_path: Path) -> None:
+    lines = ("took 9 ms: 20261128-204448-41f3a991 ok", "took 131 ms: 20261120-120000-0badcafe ok")
+    pictures = set[str]()
+    for line in lines:
+        with PtyScreen(["echo", line], environment(tmp_path), tmp_path, (60, 5)) as screen:
+            screen.exit_code()
+            pictures.add(screen.picture("echo", still()))
+    assert len(pictures) == 1
+    picture = pictures.pop()
+    assert "12&#160;ms" in picture and "20261124-094003-5e741c10" in picture

@@ -553,7 +553,7 @@ async def test_on_a_terminal_a_live_line_says_what_is_awaited_and_is_gone_when_a
         streams=streams,
     )
     shown = printed.err.decode()
-    assert "\r\x1b[Kwaiting for claude-sonnet-4-5 · " in shown
+    assert "\r\x1b[K\x1b[2mwaiting for claude-sonnet-4-5 · " in shown
     before, _, last = shown.rpartition("\r\x1b[K")
     assert last.startswith("done · ") and "done ·" not in before
 

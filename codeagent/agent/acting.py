@@ -157,8 +157,8 @@ class Acting:
                 return _done(resumed, "nothing is paused")
             case acts.Step(on):
                 self._gate.step(on)
-            case acts.SkipCall(call_id, why):
-                return _done(self._gate.skip(call_id, why), _NOT_PAUSED)
+            case acts.SkipCall(call_id, why, on):
+                return _done(self._gate.mark(call_id, why if on else None), _NOT_PAUSED)
             case acts.EditCall(call_id, arguments):
                 edited = self._gate.edit(call_id, arguments)
                 return _done(edited, "this call is no longer pending")
@@ -199,7 +199,7 @@ class Acting:
         builder = runs.conversation.prompt_builder
         if isinstance(act, acts.SetToolset):
             if builder is None:
-                return Refused("there are no toolsets here; nothing was changed")
+                return Refused("no toolsets here; nothing was changed")
             return self._begin(builder.choose(act, self._emitter, running=lambda: runs.going_on))
         if builder is None:
             return Refused("no tools are read from files here; nothing was changed")

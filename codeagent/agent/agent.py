@@ -36,7 +36,7 @@ from codeagent.core.toolbox import Toolbox
 from codeagent.session.fold import History
 
 if TYPE_CHECKING:
-    from codeagent.core.runtime import OfferedText, TextKind
+    from codeagent.core.runtime import Mentioned, OfferedText, TextKind
 
 
 class Agent:
@@ -236,6 +236,9 @@ class Agent:
 
     async def texts(self, kind: "TextKind") -> "tuple[OfferedText, ...]":
         return await self._parts.texts(kind)
+
+    async def mentioned(self, text: str) -> "Mentioned":
+        return await self._parts.mentioned(text)
 
     @property
     def toolbox(self) -> Toolbox | None:

@@ -22,11 +22,13 @@ from codeagent.core.events import BatchPlanned
 from codeagent.core.messages import ToolCall
 from codeagent.core.notices import (
     CallEdited,
+    CallMarked,
     PauseReason,
     RunPaused,
     RunPausing,
     RunResumed,
     StepModeChanged,
+    skipped_by_user,
 )
 from codeagent.core.tool import Access, Skipped, ToolError, ToolResult
 
@@ -241,6 +243,8 @@ class PlannedBatch:
         self._emitter = emitter
         self.edited: set[str] = set()
         """The ids of the calls that the user edited."""
+        self._reasons: dict[str, str | None] = {}
+        """Why calls are to be skipped, by id; None if one runs after all."""
         self.settled: dict[str, ToolResult] = {}
         """The calls that were skipped, by id."""
 
@@ -269,19 +273,37 @@ class PlannedBatch:
         plans = tuple(self._executor.calls.plan(call) for call in self.left)
         self._emitter.emit(BatchPlanned(batch=self._number, calls=plans))
 
-    def skip(self, call_id: str, reason: str) -> bool:
-        """Skip a call; False if it is not open."""
+    def mark(self, call_id: str, reason: str | None) -> bool:
+        """Have a call skipped for that reason once the pause ends, or run after all if it is None;
+        False if it is not open."""
         if (call := self._opened(call_id)) is None:
             return False
-        because = f": {reason.strip()}" if reason.strip() else ""
-        self.settled[call_id] = self._executor.refuse(
-            call, Skipped(f"skipped by user{because}"), source="user"
+        if reason == self._reasons.get(call_id):
+            return True
+        self._reasons[call_id] = reason
+        plan = self._executor.calls.plan(call)
+        will = "will run after all" if reason is None else "will be skipped"
+        self._emitter.emit(
+            CallMarked(
+                text=f"{will}: {plan.name} {plan.target}",
+                call_id=call_id,
+                skipped=reason is not None,
+                reason=reason or "",
+            )
         )
         return True
 
+    def skip_marked(self) -> None:
+        """Settle the calls that are to be skipped."""
+        for call in self.left:
+            if (reason := self._reasons.get(call.id)) is not None:
+                self.settled[call.id] = self._executor.refuse(
+                    call, Skipped(skipped_by_user(reason)), source="user"
+                )
+
     def edit(self, call_id: str, arguments: str) -> bool:
-        """Edit the arguments of a call; False if it is not open. Raises ConfigError if they do not
-        fit."""
+        """Edit the arguments of a call, which then runs; False if it is not open. Raises
+        ConfigError if they do not fit."""
         if (call := self._opened(call_id)) is None:
             return False
         edited = replace(call, arguments=arguments)
@@ -289,6 +311,7 @@ class PlannedBatch:
             self._executor.calls.check(edited)
         except ToolError as error:
             raise ConfigError(str(error)) from error
+        self.mark(call_id, None)
         self._calls[call_id] = edited
         self.edited.add(call_id)
         plan = self._executor.calls.plan(edited)
@@ -356,9 +379,10 @@ class PauseGate:
         """Open the gate at the end of a run that did not reach it."""
         self._open.set()
 
-    def skip(self, call_id: str, reason: str) -> bool:
-        """Skip a call of the waiting batch; False if no such call waits."""
-        return self._planned is not None and self._planned.skip(call_id, reason)
+    def mark(self, call_id: str, reason: str | None) -> bool:
+        """Have a call of the waiting batch skipped, or run after all if the reason is None; False
+        if no such call waits."""
+        return self._planned is not None and self._planned.mark(call_id, reason)
 
     def edit(self, call_id: str, arguments: str) -> bool:
         """Edit a call of the waiting batch; False if no such call waits. Raises ConfigError if the
@@ -380,6 +404,8 @@ class PauseGate:
             )
         finally:
             self._planned = None
+            if planned is not None:
+                planned.skip_marked()
 
     async def hold(self, why: PauseReason, text: str, batch: int, token: CancelToken) -> None:
         """Shut the gate and wait until it is opened. Raises RunCancelled."""

@@ -78,6 +78,8 @@ class Conversation:
     """Replaces the prompt and the tools above if they may change between requests."""
     allow: AllowList = AllowList()
     """The model is told only of these of the tools above."""
+    lent: tuple[ToolDefinition, ...] = ()
+    """The definitions of tools that only this run has; they follow those above."""
     begin_work: "Callable[[Conversation, RunContext], Work] | None" = None
     """Makes what a run works with, if it is not turns of the model."""
     server: str = ""

@@ -15,7 +15,7 @@ from codeagent.core.ports import Workspace
 from codeagent.core.sandbox import Sandbox, SandboxKind
 from codeagent.core.tool import Tool
 from codeagent.core.toolbox import ToolsInUse
-from codeagent.session.fold import ToolDetails
+from codeagent.session.transcript import ToolDetails
 
 
 @dataclass(frozen=True)

@@ -30,7 +30,7 @@ from codeagent.agent.work_time import part
 from codeagent.core.cancel import CancelToken
 from codeagent.core.errors import RunCancelled
 from codeagent.core.events import ToolFinished, ToolResultAdded, ToolStarted
-from codeagent.core.messages import ToolCall
+from codeagent.core.messages import ImagePart, ToolCall
 from codeagent.core.policy import ApprovalSource
 from codeagent.core.tool import REDEFINED, Failed, ToolError
 from codeagent.core.tool import ToolResult as Result
@@ -181,6 +181,10 @@ class Executor:
             notes = await self._inspection.after(call.id, token, self._approvals)
         if tool.effect == "files" or viewed:
             self._inspection.wrote(result.details)
+        if any(isinstance(part, ImagePart) for part in result.content):
+            from codeagent.tools.pictures import with_pictures  # few results have an image
+
+            result = await with_pictures(result, token)
         result = self._for_model(prepared, result, notes)
         self._settle(call, result, permit, started_at=started_at, duration_ms=duration_ms)
         if job is not None:
@@ -272,7 +276,7 @@ class Executor:
         started_at: float | None = None,
         duration_ms: int = 0,
     ) -> Result:
-        sandboxed = started_at is not None and self._environment.tools.get(call.name).sandboxed
+        sandboxed = started_at is not None and self.calls.tools.get(call.name).sandboxed
         added = ToolResultAdded(
             call_id=call.id,
             name=call.name,

@@ -173,6 +173,7 @@ class Loop:
         turn = self.meter.turns
         self._emitter.emit(TurnStarted(turn=turn))
         self._permissions.begin_request()
+        self._compaction.in_context.hear()
         self._queue.begin_boundary()
         early = EarlyCalls(self._executor, self._calls.may_begin, self._discarded, token)
         streamed = self._streamed_answer(early)
@@ -213,11 +214,9 @@ class Loop:
     def _request(self) -> ModelRequest:
         told = self._conversation.prompt_builder or self._conversation
         allow = self._conversation.allow
-        tools = (
-            tuple(tool for tool in told.tools if allow.allows(tool.name))
-            if allow.lists
-            else told.tools
-        )
+        tools = (*told.tools, *self._conversation.lent)
+        if allow.lists:
+            tools = tuple(tool for tool in tools if allow.allows(tool.name))
         withheld = [
             tool for tool in tools if tool.at_provider and self._not_for_provider(tool.name)
         ]

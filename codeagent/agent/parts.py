@@ -4,6 +4,7 @@ import asyncio
 from collections.abc import Callable, Container, Coroutine, Iterable, Iterator, Mapping, Sequence
 from contextlib import AsyncExitStack
 from dataclasses import field, replace
+from itertools import chain
 from pathlib import Path
 from types import MappingProxyType
 from typing import TYPE_CHECKING, Any, Protocol, TypeVar
@@ -13,7 +14,15 @@ from codeagent.agent.checkpoints import WorkspaceLock
 from codeagent.agent.conversation import RunContext
 from codeagent.agent.emitter import Emitter, Journal
 from codeagent.agent.environment import ToolEnvironment
-from codeagent.agent.hooks.hook import Hook, Hooks
+from codeagent.agent.hooks.hook import (
+    AddContext,
+    Allow,
+    Deny,
+    Hook,
+    Hooks,
+    SubmittedPrompt,
+    TextAnswer,
+)
 from codeagent.agent.inspection import Inspection
 from codeagent.agent.jobs.store import Jobs
 from codeagent.agent.limits import BudgetMeter, RunMeter
@@ -25,9 +34,10 @@ from codeagent.core.acts import Act, Refused
 from codeagent.core.cancel import CancelToken
 from codeagent.core.dataclass import dataclass
 from codeagent.core.extension import OfferedSet, Reference, resolved
+from codeagent.core.messages import attached_to
 from codeagent.core.model import Model, ModelInUse, ModelOpener
 from codeagent.core.ports import Workspace
-from codeagent.core.runtime import AgentHandle
+from codeagent.core.runtime import AgentHandle, Mentioned
 from codeagent.core.sandbox import Sandbox
 from codeagent.core.sanitize import one_line
 from codeagent.core.tool import NO_CHANNELS, Tool
@@ -229,9 +239,10 @@ class ConversationPart:
         calls its name unknown."""
         return ""
 
-    def hooks(self) -> Sequence[Hook]:
-        """Return hooks that come after the user's."""
-        return ()
+    async def mentioned(self, text: str, *, sending: bool) -> Mentioned:
+        """Return what the user's text mentions of it; it asks other programs for their content
+        only if the text is being sent."""
+        return Mentioned()
 
     async def texts(self, kind: "TextKind") -> "Sequence[OfferedText]":
         """Return the resources or prompts that it offers to the user now."""
@@ -268,6 +279,10 @@ class ConversationPart:
         """End everything that it has begun; calls and runs have ended before."""
 
 
+class LatePart(ConversationPart):
+    """A part that is made only when something, such as a page, asks for it."""
+
+
 class Parts:
     """All that extensions add to one conversation, in the order in which they are asked."""
 
@@ -275,18 +290,28 @@ class Parts:
         self,
         parts: Sequence[ConversationPart] = (),
         acts: Mapping[str, Reference] = MappingProxyType({}),
+        for_steps: Mapping[str, Reference] = MappingProxyType({}),
+        mentions: Reference = "",
     ) -> None:
-        """`acts`: see `InConversations.acts`."""
+        """`acts`, `for_steps`, `mentions`: see `InConversations`."""
         self._parts = tuple(parts)
         self._acts = acts
+        self._for_steps = for_steps
+        self._mentions = mentions
         self._host: Host | None = None
 
     def __iter__(self) -> Iterator[ConversationPart]:
         return iter(self._parts)
 
     def part(self, kind: type[PartT]) -> PartT | None:
-        """Return the part of that kind; None if there is none."""
-        return next((part for part in self._parts if isinstance(part, kind)), None)
+        """Return the part of that kind, made first if it is a LatePart; None if the conversation
+        lacks it."""
+        found = next((part for part in self._parts if isinstance(part, kind)), None)
+        if found is None and issubclass(kind, LatePart) and self._host is not None:
+            found = kind()
+            found.connect(self._host)
+            self._parts = (*self._parts, found)
+        return found
 
     @property
     def problems(self) -> tuple[ToolProblem, ...]:
@@ -297,7 +322,35 @@ class Parts:
         return next(filter(None, (part.lacking(unknown) for part in self._parts)), "")
 
     def hooks(self) -> tuple[Hook, ...]:
-        return tuple(hook for part in self._parts for hook in part.hooks())
+        """Return the hooks that come after the user's."""
+        asked = self._mentions or self._parts
+        own = Hook(
+            "mentions", prompt_submit=self._read_mentions, concerns=_may_mention, may_write=False
+        )
+        return (own,) if asked else ()
+
+    async def mentioned(self, text: str, *, sending: bool = False) -> Mentioned:
+        found = [await part.mentioned(text, sending=sending) for part in self._parts]
+        if "@" in text and self._mentions and self._host is not None:
+            found.insert(0, await resolved(self._mentions)(self._host, text))
+        notes = [one.note for one in found if one.note is not None]
+        content = tuple(chain.from_iterable(note.content for note in notes))
+        return Mentioned(
+            replace(notes[0], content=content, attached=attached_to(notes)) if notes else None,
+            tuple(chain.from_iterable(one.left for one in found)),
+            next(filter(None, (one.refusal for one in found)), ""),
+        )
+
+    async def _read_mentions(self, prompt: SubmittedPrompt) -> TextAnswer:
+        """Attach what a prompt mentions, and report the names that stay text."""
+        found = await self.mentioned(prompt.text, sending=True)
+        if found.refusal:
+            return Deny(found.refusal, by_hook=False)
+        if found.left and self._host is not None:
+            self._host.context.emitter.notice(
+                "mention.left", f"sent as text: {', '.join(found.left)}"
+            )
+        return AddContext("", found.note) if found.note else Allow()
 
     async def texts(self, kind: "TextKind") -> "tuple[OfferedText, ...]":
         return tuple([text for part in self._parts for text in await part.texts(kind)])
@@ -332,6 +385,11 @@ class Parts:
         begun: Began = resolved(reference)(self._host, act)
         return begun
 
+    def for_step(self, names: Iterable[str]) -> tuple[Tool[Any], ...]:
+        """Make the tools with these names that only steps of recipes can have."""
+        made = (resolved(self._for_steps[name]) for name in names if name in self._for_steps)
+        return tuple(make(self._host) for make in made)
+
     def pass_on(self, act: Act) -> bool:
         """Do it in every agent that works for this one; False if none does."""
         return sum(part.pass_on(act) for part in self._parts) > 0
@@ -355,6 +413,12 @@ class Parts:
             self._host.context.emitter.warn(
                 "extension.broken", f"a part of an extension was not closed: {why}"
             )
+
+
+def _may_mention(text: str) -> bool:
+    """Whether a text may take something from files or servers: by `@`, or as a command of a
+    server."""
+    return "@" in text or text.lstrip().startswith("/")
 
 
 @dataclass(frozen=True)

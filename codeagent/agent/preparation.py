@@ -98,7 +98,7 @@ class CallPreparation:
             tool = self.prepare(call).tool
         except ToolError:
             return True
-        if self._environment.hooks.registered or tool.starts_agents:
+        if self._environment.hooks.may_write or tool.starts_agents:
             return False
         return tool.effect == "nothing" or (tool.effect == "files" and tool.source == "builtin")
 

@@ -152,7 +152,7 @@ class MessageQueue:
         answer = await token.guard(self._hooks.prompt_submit(SubmittedPrompt(text, source)))
         if isinstance(answer, Deny):
             return answer
-        return tuple(framed(ADDED, added) for added in answer)
+        return tuple(added.note or framed(ADDED, added.text) for added in answer)
 
     async def admit(self, token: CancelToken, *, follow_up: bool = False) -> bool:
         """Ask the hooks about the text that is due, and give back what they deny; call it before
@@ -218,7 +218,7 @@ class MessageQueue:
         return next((item for item in due if not self._may_go(item)), None)
 
     def _may_go(self, item: Queued) -> bool:
-        return not self._hooks.judges_prompts or item in self._admitted
+        return item in self._admitted or not self._hooks.judges(item.text)
 
     def _update_typed(self) -> None:
         if any(item.kind != "follow_up" for item in self._waiting):

@@ -272,7 +272,9 @@ class Runs:
     ) -> Coroutine[Any, Any, RunFinished | None]:
         """Make a run the current one, and return its work."""
         run = self._current = Run(conversation, self._context, self._token.child())
-        if self._hooks.judges_prompts:
+        queued = self._context.queue.waiting
+        texts = [one.text for one in queued] if prompt is None else [prompt]
+        if any(map(self._hooks.judges, texts)):
             return self._submit(run, prompt)
         self._enter(run, prompt)
         return self._work(run)

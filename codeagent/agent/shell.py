@@ -53,7 +53,7 @@ class Shell:
         tried."""
         if self._environment.sandbox is None:
             raise CodeagentError(
-                "there is no sandbox, so commands cannot run; /status says what is missing"
+                "without a sandbox, commands cannot run; /status says what is missing"
             )
         if not command.strip():
             raise CodeagentError("the command is empty")

@@ -9,7 +9,7 @@ from codeagent.config.layers import extensions_of
 from codeagent.config.local_environment import LocalEnvironment, user_config_file
 from codeagent.config.settings import ExtensionSettings, Settings
 from codeagent.core.errors import ConfigError
-from codeagent.core.extension import resolved
+from codeagent.core.extension import folder_of, resolved
 from codeagent.core.redact import Redactor
 from codeagent.core.sandbox import SandboxKind
 from codeagent.session.fold import History
@@ -42,7 +42,10 @@ def read_recipes(local: LocalEnvironment, settings: Settings | None = None) -> "
     extensions = all_extensions().without((settings or _settings_of_user()).extensions.off)
     for each in extensions.on:
         if each.in_folders.prompts:
-            recipes: Recipes = resolved(each.in_folders.prompts)(local)
+            shipped = [
+                folder_of(one.in_folders.shipped) for one in extensions.on if one.in_folders.shipped
+            ]
+            recipes: Recipes = resolved(each.in_folders.prompts)(local, shipped)
             return recipes
     for each in extensions.off:
         if each.in_folders.prompts:

@@ -13,7 +13,7 @@ from codeagent.core.dataclass import dataclass
 from codeagent.core.errors import ConfigError, ModelError
 from codeagent.core.extension import Extension, Reference, resolved
 from codeagent.core.model import Model, ModelInUse, same_provider
-from codeagent.llm.catalog import context_window, has_price, is_scripted
+from codeagent.llm.catalog import context_window, facts_of, has_price, is_scripted
 from codeagent.llm.factory import LANES, ModelOptions, lane, open_model
 from codeagent.llm.provider_tools import MakeProviderTools, ProviderTools
 from codeagent.llm.providers import key_variables, native_target, own_server, server_of
@@ -48,7 +48,13 @@ class OpenModels:
         )
         lane_used = "" if is_scripted(name) else LANES[lane(name, api_base, None, options.wire)]
         server = server_of(name, api_base, self.local.environment)
-        return model, ModelInUse(name, api_base, effort, window, lane=lane_used, server=server)
+        images = self.known[name, api_base].images
+        if images is None:
+            facts = await asyncio.to_thread(facts_of, name)
+            images = None if facts is None else facts.images
+        return model, ModelInUse(
+            name, api_base, effort, window, lane=lane_used, server=server, images=images
+        )
 
     async def _with_fallback(
         self, name: str, api_base: str | None, options: ModelOptions

@@ -53,9 +53,10 @@ from codeagent.core.policy import Policy, Rule
 from codeagent.core.runtime import Session
 from codeagent.core.tool import Tool
 from codeagent.disk.opens import may_exist
-from codeagent.session.fold import History, tools_read_about
+from codeagent.session.fold import History
 from codeagent.session.outputs import FileOutputs
 from codeagent.session.store import OpenedSession, SessionStore, opened_session
+from codeagent.session.transcript import tools_read_about
 from codeagent.tools.catalog import CatalogChange, ToolCatalog
 from codeagent.tools.shell.rules import decides, too_broad
 from codeagent.workspace.checkpoints import GitCheckpoints

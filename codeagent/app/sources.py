@@ -73,7 +73,7 @@ def _unused(dependencies: ToolDependencies) -> Iterator[str]:
         for name in getattr(settings.toolsets, key):
             if name in off:
                 why = f"because the extension {off[name]} is switched off"
-                yield f"toolsets.{key}: there is no set {name}, {why}"
+                yield f"toolsets.{key}: set {name} is not available, {why}"
 
 
 def open_services(
@@ -106,7 +106,11 @@ def open_services(
     )
     made = [part for each in extensions for part in _parts_of(each, opening)]
     acts = {act: do for each in extensions for act, do in each.in_conversations.acts.items()}
-    return AgentServices(questions, parts=Parts(made, acts))
+    for_steps = {
+        tool: make for each in extensions for tool, make in each.in_conversations.for_steps.items()
+    }
+    mentions = next(filter(None, (each.in_conversations.mentions for each in extensions)), "")
+    return AgentServices(questions, parts=Parts(made, acts, for_steps, mentions))
 
 
 def _parts_of(extension: Extension, opening: Opening) -> Iterator[ConversationPart]:
@@ -174,7 +178,7 @@ def _offered(dependencies: ToolDependencies) -> "Iterator[ToolSource]":
     for name in settings.toolsets.offer:
         if name not in extensions.sets and name not in extensions.sets_off:
             near = nearest_or_all(name, extensions.sets)
-            raise ConfigError(f"toolsets.offer: there is no built-in set {name}{near}")
+            raise ConfigError(f"toolsets.offer: unknown built-in set {name}{near}")
     named = {*settings.toolsets.offer, *settings.toolsets.use}
     allowed = _named_tools(settings)
     for name, one in extensions.sets.items():
@@ -275,14 +279,14 @@ def open_catalog(
     for name in settings.toolsets.use:
         if name in off and name in settings.toolsets_given:
             raise ConfigError(
-                f"there is no toolset {name}: the extension {off[name]} is switched off; nothing was run"
+                f"toolset {name} is not available: the extension {off[name]} is switched off; nothing was run"
             )
         if name not in known and name not in off:
             every = dict.fromkeys((*known, *dependencies.extensions.sets))
             waiting = ", ".join(catalog.now.untrusted)
             hint = f"; not trusted as it is now, and so not loaded: {waiting}" if waiting else ""
             raise ConfigError(
-                f"there is no toolset {name}{nearest_or_all(name, every)}{hint}; nothing was run"
+                f"unknown toolset {name}{nearest_or_all(name, every)}{hint}; nothing was run"
             )
     return catalog, change
 

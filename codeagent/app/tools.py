@@ -28,9 +28,10 @@ from codeagent.core.sanitize import visible
 from codeagent.core.tool import Tool
 from codeagent.core.toolbox import ToolProblem
 from codeagent.disk.repository import OutsideGit
-from codeagent.session.fold import History, ToolDetails, tools_read_about
+from codeagent.session.fold import History
 from codeagent.session.memory import NAME, ScratchpadFile, SessionMemory, project_scratchpad
 from codeagent.session.store import SessionStore
+from codeagent.session.transcript import ToolDetails, tools_read_about
 from codeagent.tools.builtin import NAMES
 from codeagent.tools.builtin.ask_user import AskUser
 from codeagent.tools.builtin.bash import Bash
@@ -317,8 +318,10 @@ def _switches(extensions: Iterable[Extension], toolsets: Toolsets) -> tuple[Tool
 
 
 def _tools_of_sets(extensions: Iterable[Extension]) -> Iterator[str]:
-    """Yield the names of the tools of all sets, those that only some agents have included."""
+    """Yield the names of the tools of all sets, including those that only some agents or steps of
+    recipes have."""
     for each in extensions:
+        yield from each.in_conversations.for_steps
         for one in each.sets:
             yield from (*one.tools, *one.beside)
 

@@ -4,11 +4,12 @@ add."""
 import argparse
 from collections.abc import Callable, Collection, Coroutine, Mapping
 from importlib import import_module
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, TypeAlias
 
 from codeagent.commands.arguments import refuse_if_off
 from codeagent.config.extensions import actions_of
 from codeagent.core.dataclass import dataclass
+from codeagent.core.extension import Subcommand
 
 if TYPE_CHECKING:
     from codeagent.commands.ports import App
@@ -23,11 +24,24 @@ class OwnAction:
     add_arguments: Callable[[argparse.ArgumentParser], None]
 
 
+Actions: TypeAlias = "argparse._SubParsersAction[argparse.ArgumentParser]"
+
+
+def actions_in(parser: argparse.ArgumentParser) -> Actions:
+    """Return what the actions of a command are added to; one must be given."""
+    return parser.add_subparsers(dest="action", metavar="ACTION", required=True)
+
+
+def add_added(actions: Actions, added: Subcommand) -> None:
+    """Add an action of an extension."""
+    import_module(added.module).add_arguments(actions.add_parser(added.name, help=added.about))
+
+
 def add_actions(
     parser: argparse.ArgumentParser, command: str, own: Mapping[str, OwnAction]
 ) -> None:
     """Add the actions of a command, each of an extension behind the one that it follows."""
-    actions = parser.add_subparsers(dest="action", metavar="ACTION", required=True)
+    actions = actions_in(parser)
     added = {action.name: action for _, action in actions_of(command, own)}
     names = list(own)
     for action in added.values():
@@ -37,8 +51,7 @@ def add_actions(
         if name in own:
             own[name].add_arguments(actions.add_parser(name, help=own[name].about))
         else:
-            module = import_module(added[name].module)
-            module.add_arguments(actions.add_parser(name, help=added[name].about))
+            add_added(actions, added[name])
 
 
 def run_added(

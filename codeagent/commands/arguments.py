@@ -9,26 +9,33 @@ import json
 import math
 import os
 import sys
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from contextlib import suppress
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from codeagent.core.errors import ConfigError
+from codeagent.core.errors import CodeagentError, ConfigError
 from codeagent.core.sanitize import one_line, visible_json
 
 if TYPE_CHECKING:
     from codeagent.config.settings import Settings
     from codeagent.core.budget import Effort
+    from codeagent.core.toolbox import ToolProblem
     from codeagent.session.store import SessionStore
 
 MODES = ("ask", "accept-edits", "plan", "auto")
 NETWORKS = ("none", "allow-list", "ask", "open")
-_PLAIN = ("model", "api_base", "fallback_model", "thinking", "wire", "mode", "strategy", "theme")
+_ABOUT = 60
+"""The most characters that a shell shows beside a value."""
+_PLAIN = (
+    *("model", "api_base", "fallback_model", "thinking", "wire", "mode", "strategy", "theme"),
+    "tools",
+)
 
 
-def add_flag(parser: argparse.ArgumentParser, name: str, about: str) -> None:
-    parser.add_argument(name, action="store_true", help=about)
+def add_flag(to: argparse._ActionsContainer, name: str, about: str) -> None:
+    """Add a flag to a parser, or to a group of one."""
+    to.add_argument(name, action="store_true", help=about)
 
 
 def add_list(parser: argparse.ArgumentParser, name: str, metavar: str, about: str) -> None:
@@ -36,20 +43,41 @@ def add_list(parser: argparse.ArgumentParser, name: str, metavar: str, about: st
     parser.add_argument(name, metavar=metavar, action="append", default=[], help=about)
 
 
-def add_sandbox(parser: argparse.ArgumentParser, about: str) -> None:
+def completed_by(action: argparse.Action, values: str) -> None:
+    """Let a shell complete an argument. `values` names a function of
+    `codeagent.commands.completion`, or is a reference to another one; it takes the arguments and
+    the App, and returns the values with a description of each."""
+    reference = values if ":" in values else f"codeagent.commands.completion:{values}"
+
+    def completer(parsed_args: argparse.Namespace, **_: object) -> dict[str, str]:
+        from codeagent.core.extension import resolved  # only for a shell
+
+        try:
+            found = resolved(reference)(parsed_args, parsed_args.app)
+        except (CodeagentError, OSError):
+            return {}
+        return {name: one_line(about, _ABOUT) for name, about in found.items()}
+
+    vars(action)["completer"] = completer  # where argcomplete looks
+
+
+def add_sandbox(parser: argparse._ActionsContainer, about: str) -> None:
     parser.add_argument("--sandbox", choices=("docker", "off"), help=about)
 
 
-def add_model_arguments(parser: argparse.ArgumentParser) -> None:
-    """Add the arguments that `codeagent run` takes as well."""
-    add = parser.add_argument
-    add("--model", metavar="M", help="any litellm name, script:FILE.json or demo")
+def add_model_arguments(parser: argparse.ArgumentParser) -> argparse._ActionsContainer:
+    """Add the arguments that `codeagent run` takes as well; returns the group of those that limit
+    what may be done."""
+    add = parser.add_argument_group("model").add_argument
+    model = add("--model", metavar="M", help="any litellm name, script:FILE.json or demo")
     add("--api-base", metavar="URL", help="address of the model's server")
-    add(
+    fallback = add(
         "--fallback-model",
         metavar="M",
         help="takes over once the model is overloaded or refused after its retries",
     )
+    completed_by(model, "models")
+    completed_by(fallback, "models")
     add(
         "--thinking",
         metavar="LEVEL",
@@ -61,34 +89,39 @@ def add_model_arguments(parser: argparse.ArgumentParser) -> None:
         choices=("auto", "litellm"),
         help="litellm sends every request through litellm (default: auto)",
     )
+    limits = parser.add_argument_group("what it may do")
+    add = limits.add_argument
     add("--mode", choices=MODES, help="approval mode: ask (default), accept-edits, plan or auto")
     add(
         "--network",
         choices=NETWORKS,
         help="what commands with network access may reach: none, allow-list, ask (default) or open",
     )
-    add_choice_of_tools(parser)
+    add_choice_of_tools(limits)
+    return limits
 
 
-def add_choice_of_tools(parser: argparse.ArgumentParser) -> None:
+def add_choice_of_tools(parser: argparse._ActionsContainer) -> None:
     """Add the arguments that choose a conversation's tools."""
     add = parser.add_argument
-    add(
+    tools = add(
         "--tools",
         metavar="NAMES",
         type=_tools,
         help="the only tools that may be used: read,bash,mcp__github__*",
     )
-    add(
+    toolset = add(
         "--toolset",
         metavar="NAME",
         action="append",
         help="turn a set of further tools on from the start; repeatable",
     )
+    completed_by(tools, "tools")
+    completed_by(toolset, "toolsets")
     add_safe(parser)
 
 
-def add_safe(parser: argparse.ArgumentParser) -> None:
+def add_safe(parser: argparse._ActionsContainer) -> None:
     """Add the flag that may also come in front of a command."""
     add_flag(
         parser,
@@ -147,11 +180,8 @@ def settings_of(args: argparse.Namespace, workspace: Path) -> "Settings":
 
     given = vars(args)
     flags: dict[str, Any] = {name: given[name] for name in _PLAIN if given.get(name) is not None}
-    limits = {name: given[name] for name in LIMITS if given.get(name) is not None}
-    if limits:
+    if limits := {name: given[name] for name in LIMITS if given.get(name) is not None}:
         flags["limits"] = limits
-    if given.get("tools") is not None:
-        flags["tools"] = given["tools"]
     if given.get("toolset"):
         flags["toolsets"] = {"use": tuple(given["toolset"])}
     if given.get("safe"):
@@ -260,10 +290,18 @@ def open_store() -> "SessionStore":
     return SessionStore(state_dir(), Redactor(os.environ))
 
 
-def say(text: str) -> None:
-    """Print a line on standard error, if there is one."""
+def say(text: str, hint: str = "") -> None:
+    """Print a line on standard error, if there is one; the hint only if a user reads it."""
     if sys.stderr is not None:
-        print(text, file=sys.stderr, flush=True)
+        from codeagent.console.colour import for_eyes, print_line  # a plain run says nothing
+
+        print_line(f"{text}; {hint}" if hint and for_eyes(sys.stderr) else text, sys.stderr)
+
+
+def say_problems(problems: "Iterable[ToolProblem]") -> None:
+    """Print each problem of a file of tools or recipes on standard error."""
+    for problem in problems:
+        say(f"{problem.level}: {problem}" if problem.level == "warning" else str(problem))
 
 
 def print_json(value: object) -> None:

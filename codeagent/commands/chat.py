@@ -5,17 +5,26 @@ import argparse
 import gc
 import os
 import sys
+from contextlib import ExitStack
+from functools import partial
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, NamedTuple
 
-from codeagent.commands.arguments import add_flag, add_model_arguments, add_sandbox
+from codeagent.commands.arguments import (
+    add_flag,
+    add_model_arguments,
+    add_sandbox,
+    completed_by,
+    open_store,
+    refuse_if_off,
+)
 from codeagent.core.errors import ConfigError, SessionError
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
     from codeagent.commands.ports import App
-    from codeagent.core.extension import Extension, Reference
+    from codeagent.core.extension import Extension, Reference, ScreenOption
     from codeagent.tui.session_client import SessionClient
     from codeagent.tui.state import UiState
     from codeagent.tui.transcript.document import Document
@@ -23,10 +32,11 @@ if TYPE_CHECKING:
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     add = parser.add_argument
-    add("path", metavar="PATH", nargs="?", help="the folder to work in (default: here)")
-    add_model_arguments(parser)
+    path = add("path", metavar="PATH", nargs="?", help="the folder to work in (default: here)")
+    completed_by(path, "commands")
+    limits = add_model_arguments(parser)
     again = parser.add_mutually_exclusive_group()
-    again.add_argument(
+    resume = again.add_argument(
         "--resume",
         metavar="ID",
         nargs="?",
@@ -40,22 +50,88 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         const="last",
         help="continue the last session here",
     )
+    add("--prompt", metavar="TEXT", default="", help="send this prompt at the start")
+    add("--prompt-fd", metavar="N", type=int, help=argparse.SUPPRESS)
     add_flag(parser, "--step", "pause before every batch of calls; /step ends that")
-    add("--theme", metavar="NAME", help="theme of the screen; /theme lists them")
+    add_flag(
+        parser,
+        "--inline",
+        "draw below the shell's lines instead of on the full screen; finished turns stay there",
+    )
+    theme = add("--theme", metavar="NAME", help="theme of the screen; /theme lists them")
+    completed_by(resume, "sessions")
+    completed_by(theme, "themes")
     add_sandbox(
-        parser, "off runs commands on this machine and asks about each one (default: docker)"
+        limits, "off runs commands on this machine and asks about each one (default: docker)"
     )
 
 
+def add_options(parser: argparse.ArgumentParser, extensions: "Sequence[Extension]") -> None:
+    """Add the options of extensions, whose values are collected in `args.beyond`."""
+    for extension in extensions:
+        for option in extension.screen.options:
+            given = partial(_Given, extension.name, option)
+            parser.add_argument(
+                f"--{option.name}",
+                dest="beyond",
+                metavar=option.metavar,
+                action="append",
+                type=given,
+                nargs="?" if option.value_optional else None,
+                const=given("") if option.value_optional else None,
+                help=option.about,
+            )
+
+
+class _Given(NamedTuple):
+    """An option of an extension, and its value."""
+
+    extension: str
+    option: "ScreenOption"
+    value: str
+
+
+def _in_order(given: "Sequence[_Given]") -> "list[_Given]":
+    """Return the options in the order of their extensions, however they were given."""
+    names = [each.name for each in every_extension()] if given else []
+    return sorted(given, key=lambda one: names.index(one.extension))
+
+
 def main(args: argparse.Namespace, app: "App") -> int:
-    """Show the screen, and return the exit code once it is closed. Raises ConfigError."""
-    workspace = _folder(args.path or ".")
+    """Show the screen, and return the exit code once it is closed. Raises CodeagentError."""
+    workspace: Path | None = _folder(args.path or ".")
+    with ExitStack() as stack:
+        for extension, option, value in _in_order(getattr(args, "beyond", None) or ()):
+            from codeagent.core.extension import resolved  # few command lines have one
+
+            if args.safe:
+                raise ConfigError(f"--{option.name}: --safe switches off {extension}")
+            refuse_if_off(extension, f"--{option.name}")
+            workspace = workspace and stack.enter_context(resolved(option.work)(workspace, value))
+        return 0 if workspace is None else _show(workspace, args, app)
+
+
+def _show(workspace: Path, args: argparse.Namespace, app: "App") -> int:
     require_terminal("`codeagent run PROMPT` works without a screen")
-    own = ("model", "api_base", "thinking", "mode", "theme", "resume", "step")
+    own = ("model", "api_base", "thinking", "mode", "theme", "resume", "step", "prompt", "inline")
     others = ("fallback_model", "wire", "tools", "toolset", "safe", "sandbox", "network")
+    if args.prompt_fd is not None:
+        args.prompt = _read_prompt(args.prompt_fd)
     options = {name: getattr(args, name) for name in own}
     flags = {name: given for name in others if (given := getattr(args, name)) not in (None, False)}
-    return open_screen(workspace, app, named=args.path is not None, flags=flags, **options)
+    sends, named = bool(args.prompt), args.path is not None
+    return open_screen(workspace, app, named=named, flags=flags, sends=sends, **options)
+
+
+def _read_prompt(fd: int) -> str:
+    """Read the first prompt from an open file, which it closes. Raises ConfigError."""
+    if not 2 < fd < 1 << 31:  # the screen needs the first three
+        raise ConfigError(f"the prompt cannot be read: {fd} is not an open file for it")
+    try:
+        with os.fdopen(fd, "rb") as file:
+            return os.fsdecode(file.read())
+    except OSError as error:
+        raise ConfigError(f"the prompt cannot be read: {error.strerror}") from error
 
 
 def _folder(path: str) -> Path:
@@ -75,9 +151,11 @@ def require_terminal(instead: str) -> None:
         raise ConfigError(f"{problem.partition('; ')[0]}; {instead}")
 
 
-def open_screen(workspace: Path, app: "App", **options: Any) -> int:
-    """Show the screen until the user leaves; `options` are fields of
-    `tui.launcher.LaunchOptions`."""
+def open_screen(
+    workspace: Path, app: "App", *, prompt: str = "", sends: bool = False, **options: Any
+) -> int:
+    """Show the screen until the user leaves, with `prompt` in the composer, sent at once if
+    `sends`; `options` are other fields of `tui.launcher.LaunchOptions`."""
     gc.disable()  # until `_client` has imported the last module, as modules are never garbage
     sys.setswitchinterval(
         0.001
@@ -87,7 +165,7 @@ def open_screen(workspace: Path, app: "App", **options: Any) -> int:
 
     from codeagent.config.local_environment import config_dir, state_dir
     from codeagent.tui.app import run_app
-    from codeagent.tui.launcher import AppFolders, LaunchOptions
+    from codeagent.tui.launcher import AppFolders, FirstPrompt, LaunchOptions
 
     async def open_client(state: "UiState", options: LaunchOptions) -> "SessionClient":
         if options.resume is not None and (
@@ -97,21 +175,24 @@ def open_screen(workspace: Path, app: "App", **options: Any) -> int:
         return await asyncio.to_thread(_client, workspace, app, state, named=options.named)
 
     folders = AppFolders(state=state_dir(), config=config_dir(), workspace=workspace)
-    return run_app(open_client, LaunchOptions(**options), folders, every_extension)
+    return run_app(
+        open_client,
+        LaunchOptions(prompt=FirstPrompt(prompt, sends), **options),
+        folders,
+        every_extension,
+    )
 
 
 def _recorded_end(workspace: Path, session: str) -> "Document | None":
     """Read the last messages of a session, which is fast; None if it cannot be resumed, and `open`
     will say why."""
-    from codeagent.config.local_environment import state_dir
-    from codeagent.core.redact import Redactor
-    from codeagent.session.store import SessionStore
+    from codeagent.config.local_environment import folders_of
     from codeagent.tui.launcher import LAST
     from codeagent.tui.recorded import replayed_end
 
-    store = SessionStore(state_dir(), Redactor(os.environ))
+    store = open_store()
     try:
-        found = store.last(str(workspace.resolve())) if session == LAST else store.find(session)
+        found = store.last(*folders_of(workspace)) if session == LAST else store.find(session)
         store.check_free(found)
         end = replayed_end(store.read_end(found), _cards)
     except SessionError:

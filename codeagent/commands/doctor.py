@@ -6,12 +6,14 @@ import os
 import platform
 import shlex
 import subprocess
+from collections import Counter
 from collections.abc import Coroutine, Iterator, Mapping
 from dataclasses import asdict
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from codeagent import __version__
+from codeagent.changes.diff import count
 from codeagent.commands.arguments import (
     add_cwd,
     add_flag,
@@ -32,6 +34,7 @@ from codeagent.config.local_environment import (
     user_config_file,
 )
 from codeagent.config.settings import Settings
+from codeagent.console.table import Column, print_table
 from codeagent.core.errors import CodeagentError, ConfigError, SandboxError, SessionError
 from codeagent.core.extension import Finding, FindingState, resolved
 from codeagent.core.host_programs import NOWHERE, VERSION, run_program
@@ -52,6 +55,7 @@ if TYPE_CHECKING:
     from codeagent.commands.ports import App
 
 _MARKS: dict[FindingState, str] = {"ok": "✓", "note": "–", "problem": "✗"}
+_COLUMNS = (Column(), Column(style="bold"), Column())
 _GIT_FIXED = (
     (2, 43, 7),
     (2, 44, 4),
@@ -104,13 +108,27 @@ async def _doctor(args: argparse.Namespace, app: "App") -> int:
     if args.json:
         print_json({"usable": not broken, "findings": [asdict(finding) for finding in findings]})
     else:
-        print(
-            "\n".join(
+        print_table(
+            _COLUMNS,
+            [(_MARKS[item.state], item.name, item.text) for item in findings],
+            (
                 f"{_MARKS[item.state]} {item.name:<12}{one_line(item.text, 400)}"
                 for item in findings
-            )
+            ),
         )
+        say(_verdict(findings))
     return 1 if broken else 0
+
+
+def _verdict(findings: list[Finding]) -> str:
+    """Return the verdict, which is the line below the findings."""
+    counts = Counter(finding.state for finding in findings)
+    if counts["problem"]:
+        return f"✗ {count(counts['problem'], 'problem')} to fix before codeagent works here"
+    notes = (
+        f"; {count(counts['note'], 'note')}, nothing that you have to fix" if counts["note"] else ""
+    )
+    return f"✓ codeagent works here{notes}"
 
 
 def _configuration(args: argparse.Namespace, workspace: Path) -> tuple[Settings, list[Finding]]:
@@ -147,7 +165,8 @@ def _model(settings: Settings, environment: Mapping[str, str]) -> list[Finding]:
         else Finding(
             "model",
             "note",
-            "not set: use --model NAME, CODEAGENT_MODEL, or model in the configuration file",
+            "not set: codeagent asks for it; or use --model NAME, CODEAGENT_MODEL, or model in the "
+            "configuration file",
         )
     )
     keys = sorted(

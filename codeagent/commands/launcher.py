@@ -3,28 +3,35 @@
 import argparse
 import asyncio
 import os
-from collections.abc import Callable, Iterable
+from collections.abc import AsyncIterator, Callable, Iterable
 from contextlib import closing
 from dataclasses import replace
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from codeagent.commands.arguments import settings_of
+from codeagent.commands.arguments import open_store, settings_of
 from codeagent.commands.model_offers import ModelOffers
 from codeagent.config.choices import Choices, keep_choices
 from codeagent.config.extensions import Extensions, all_extensions
 from codeagent.config.keys import KeyStore
-from codeagent.config.layers import ENVIRONMENT
+from codeagent.config.layers import ENVIRONMENT, check_user
 from codeagent.config.local_environment import (
     LocalEnvironment,
     config_dir,
+    folders_of,
     git_elsewhere,
+    origin_of,
     state_dir,
     user_config_file,
+    worktree_name,
 )
 from codeagent.config.settings import Settings
+from codeagent.core.budget import Effort
 from codeagent.core.errors import CodeagentError
 from codeagent.core.events import KnownEvent, UnknownEvent
+from codeagent.core.messages import Message
+from codeagent.core.model import ModelRequest
 from codeagent.core.recipes import Recipes
 from codeagent.core.redact import Redactor
 from codeagent.core.runtime import Session, SessionSummary
@@ -33,14 +40,14 @@ from codeagent.disk.opens import open_folder
 from codeagent.llm.catalog import is_scripted
 from codeagent.llm.providers import key_variables
 from codeagent.sandbox.described_image import DESCRIBED
-from codeagent.session.fold import CHOICES, last_mode, last_model
-from codeagent.session.store import SessionStore
+from codeagent.session.fold import CHOICES, fold, last_mode, last_model
 from codeagent.tools.ripgrep import find_ripgrep, list_files
-from codeagent.tui.launcher import LAST, OWN_FLAGS, LaunchOptions, Missing, ModelRow
+from codeagent.tui.launcher import LAST, OWN_FLAGS, LaunchOptions, Missing, ModelOffer, ModelRow
 from codeagent.workspace.files import LocalWorkspace
 
 if TYPE_CHECKING:
     from codeagent.commands.ports import App
+    from codeagent.config.model_marks import ModelMarksFile
 
 _MOST_FILES = 200_000
 Events = tuple[KnownEvent | UnknownEvent, ...]
@@ -59,7 +66,7 @@ class LocalLauncher:
         self._named = named
         self._keys = keys or KeyStore(config_dir())
         self._models = ModelOffers(self._keys)
-        self._store = SessionStore(state_dir(), Redactor(os.environ))
+        self._store = open_store()
 
     @property
     def workspace(self) -> Path:
@@ -113,20 +120,22 @@ class LocalLauncher:
         def tell_here(text: str) -> None:
             loop.call_soon_threadsafe(tell, text)
 
-        local = LocalEnvironment(
-            self._workspace, state_dir(), dict(os.environ), self._keys.find, config_dir()
+        local = replace(
+            LocalEnvironment.of_user(self._workspace),
+            find_key=self._keys.find,
+            copy_of=origin_of(self._workspace),
         )
         return await self._app.open_session(
             settings, local, resume=resume, attended=True, tell=tell_here
         )
 
     def sessions(self) -> tuple[SessionSummary, ...]:
-        here = str(self._workspace.resolve())
-        return tuple(item for item in self._store.summaries() if item.workspace == here)
+        here = folders_of(self._workspace)
+        return tuple(item for item in self._store.summaries() if item.workspace in here)
 
     def find(self, session: str) -> str:
         return (
-            self._store.last(str(self._workspace.resolve()))
+            self._store.last(*folders_of(self._workspace))
             if session == LAST
             else self._store.find(session)
         )
@@ -139,6 +148,9 @@ class LocalLauncher:
 
     def recorded(self, session_id: str, after: int = 0) -> Events:
         return tuple(self._store.with_children(self._store.read_after(session_id, after)))
+
+    def messages(self, session_id: str) -> tuple[Message, ...]:
+        return fold(self._store.read(session_id).events).messages
 
     def rename(self, session_id: str, title: str) -> None:
         self._store.titles.give(session_id, " ".join(title.split()))
@@ -156,7 +168,24 @@ class LocalLauncher:
         return fork(self._store, session_id, before)
 
     async def models(self, settings: Settings) -> tuple[ModelRow, ...]:
-        return await self._models.offered(settings)
+        rows, _ = await self._models.offered(settings)
+        return rows
+
+    def offers(self, settings: Settings, prompt: int | ModelRequest) -> AsyncIterator[ModelOffer]:
+        from codeagent.commands.model_listing import listed  # not before the user chooses a model
+
+        return listed(self._models, self.model_marks, settings, prompt)
+
+    @property
+    def model_marks(self) -> "ModelMarksFile":
+        from codeagent.config.model_marks import ModelMarksFile  # not during the start
+
+        return ModelMarksFile(state_dir() / "models.json")
+
+    async def efforts(self, settings: Settings) -> tuple[tuple[Effort, str], ...]:
+        from codeagent.commands.model_listing import efforts_of  # likewise
+
+        return await asyncio.to_thread(efforts_of, settings)
 
     async def keep_key(self, variable: str, value: str) -> str:
         return await self._models.keep_key(variable, value)
@@ -164,11 +193,14 @@ class LocalLauncher:
     def keep(self, choices: Choices) -> str:
         if is_scripted(str(choices.get("model", ""))):
             return ""
-        keep_choices(user_config_file(), self._workspace, choices)
+        from codeagent.tools.shell.rules import decides  # not during the start
+
+        check = partial(check_user, decides=decides)
+        keep_choices(user_config_file(), self._workspace, choices, check)
         set_too = (
             name
             for name, path in ENVIRONMENT.items()
-            if os.environ.get(name) and path[0] in choices
+            if os.environ.get(name) and ".".join(path) in choices
         )
         return next(
             (f"kept, but {name} in the environment wins over it" for name in set_too), "kept"
@@ -200,6 +232,8 @@ class LocalLauncher:
     def git_status(self) -> tuple[str, int]:
         from codeagent.workspace.git_status import git_status  # not during the start
 
+        if origin_of(self._workspace) is not None:
+            return f"worktree {worktree_name(self._workspace.resolve().parent)}", 0
         return git_status(self._workspace)
 
     def _as_recorded(self, settings: Settings, options: LaunchOptions, session_id: str) -> Settings:
@@ -237,7 +271,8 @@ class LocalLauncher:
         """Ask about the image that the workspace describes; None if there is nothing to ask."""
         if settings.sandbox.kind != "docker" or settings.sandbox.image not in (None, DESCRIBED):
             return None
-        if (images := self._app.image_source(settings, self._workspace, config_dir())) is None:
+        root = origin_of(self._workspace) or self._workspace
+        if (images := self._app.image_source(settings, root, config_dir())) is None:
             return None
         asked = images.question(options.image.given, options.image.seen)
         return None if asked is None else Missing("image", asked.text, digest=asked.digest)

@@ -25,9 +25,11 @@ class ModelOffers:
     def __init__(self, keys: KeyStore) -> None:
         self._keys = keys
 
-    async def offered(self, settings: Settings) -> tuple[ModelRow, ...]:
+    async def offered(
+        self, settings: Settings
+    ) -> tuple[tuple[ModelRow, ...], tuple[LocalServer, ...]]:
         """Return the models worth offering: the one in use, hosted ones with a key, and those of
-        local servers."""
+        local servers; and these servers."""
         names = [] if settings.model in (None, _DEMO.name) else [settings.model]
         names += [name for name in OFFERED if name != settings.model]
         probing = asyncio.ensure_future(local_servers())
@@ -35,27 +37,26 @@ class ModelOffers:
             *(self._row(name, settings) for name in names if name is not None)
         )
         first = [row for row in rows if row.name == settings.model]
-        return (*first, *_rows(await probing), *rows[len(first) :], _DEMO)
+        servers = await probing
+        return (*first, *rows_of(servers), *rows[len(first) :], _DEMO), servers
 
     async def keep_key(self, variable: str, value: str) -> str:
         """Try a key with its provider, then keep it; returns one line about both. Raises
         ConfigError."""
         if is_address(variable):
-            return await self._keep_key_of_server(variable, value.strip())
+            return await self._keep_key_of(variable, value.strip())
         tried = await try_key(variable, value.strip(), os.environ)
         if tried.outcome == "refused":
-            raise ConfigError(f"the key was {tried.said}, so it was not kept: paste another one")
+            raise ConfigError(f"key {tried.said}; not kept: paste another one")
         where = await asyncio.to_thread(self._keys.keep, variable, value)
         first = f"; {variable} in the environment wins over it" if os.environ.get(variable) else ""
         return f"{variable}: {tried.said}; kept in {where}{first}"
 
-    async def _keep_key_of_server(self, address: str, value: str) -> str:
+    async def _keep_key_of(self, address: str, value: str) -> str:
         """Do what `keep_key` does for the user's own server; the key goes to no other one."""
         server = await server_at(address, value)
         if isinstance(server, KeyWanted):
-            raise ConfigError(
-                f"{server.name} refused the key, so it was not kept: paste another one"
-            )
+            raise ConfigError(f"{server.name} refused the key; not kept: paste another one")
         tried = "not tried: it lists no models" if server is None else f"accepted by {server.name}"
         where = await asyncio.to_thread(self._keys.keep_secret, server_variable(address), value)
         return f"the key of {address}: {tried}; kept in {where}"
@@ -63,13 +64,12 @@ class ModelOffers:
     async def has_key(self, variables: Iterable[str]) -> bool:
         """Whether one of the variables is set, or a key is kept for it. Raises ConfigError."""
         wanted = tuple(variables)
-        if any(os.environ.get(variable) for variable in wanted):
-            return True
-        return any(
-            await asyncio.gather(
-                *(asyncio.to_thread(self._keys.find, variable) for variable in wanted)
-            )
-        )
+        return any(map(os.environ.get, wanted)) or await self.kept_key(wanted) is not None
+
+    async def kept_key(self, variables: Iterable[str]) -> str | None:
+        """Return the key that is kept for the first variable that has one. Raises ConfigError."""
+        found = [asyncio.to_thread(self._keys.find, variable) for variable in variables]
+        return next(filter(None, await asyncio.gather(*found)), None)
 
     async def missing(self, settings: Settings) -> Missing:
         """Say that no model is set, and list those of the given server, or else those of this
@@ -80,7 +80,7 @@ class ModelOffers:
             hosted = await asyncio.gather(*(self._row(name, settings) for name in OFFERED))
             ready = (replace(row, about="hosted, with your key") for row in hosted if row.ready)
             return Missing(
-                "model", "No model configured yet", servers=(*_rows(await probing), *ready)
+                "model", "No model configured yet", servers=(*rows_of(await probing), *ready)
             )
         kept = await asyncio.to_thread(self._keys.find, server_variable(api_base))
         key = kept or os.environ.get("OPENAI_API_KEY")
@@ -97,11 +97,10 @@ class ModelOffers:
                 return Missing(
                     "key", f"{name} wants {wanted}; it goes to this server only", variable=api_base
                 )
-            case LocalServer(name, base, models):
-                rows = tuple(
-                    ModelRow(f"openai/{model}", f"at {base}", True, base) for model in models
+            case LocalServer(name, base) as server:
+                return Missing(
+                    "model", f"Choose a model of {name}", servers=rows_at(server, f"at {base}")
                 )
-                return Missing("model", f"Choose a model of {name}", servers=rows)
 
     async def _row(self, name: str, settings: Settings) -> ModelRow:
         current = name == settings.model
@@ -116,13 +115,21 @@ class ModelOffers:
         return ModelRow(name, f"in use, {about}" if current else about, ready, api_base)
 
 
-def _rows(servers: Iterable[LocalServer]) -> tuple[ModelRow, ...]:
-    """Yield rows for local servers: Ollama has its own protocol, the others speak OpenAI's at an
+def rows_of(servers: Iterable[LocalServer]) -> tuple[ModelRow, ...]:
+    """Return rows for local servers: Ollama has its own protocol, the others speak OpenAI's at an
     address."""
     return tuple(
-        ModelRow(f"ollama/{model}", "Ollama on this machine", True)
-        if server.name == _OLLAMA
-        else ModelRow(f"openai/{model}", f"{server.name} on this machine", True, server.api_base)
+        row
         for server in servers
-        for model in server.models
+        for row in (
+            [ModelRow(f"ollama/{model}", "Ollama on this machine", True) for model in server.models]
+            if server.name == _OLLAMA
+            else rows_at(server, f"{server.name} on this machine")
+        )
+    )
+
+
+def rows_at(server: LocalServer, about: str) -> tuple[ModelRow, ...]:
+    return tuple(
+        ModelRow(f"openai/{model}", about, True, server.api_base) for model in server.models
     )

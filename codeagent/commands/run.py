@@ -18,6 +18,7 @@ from codeagent.commands.arguments import (
     add_model_arguments,
     add_sandbox,
     amount,
+    completed_by,
     count,
     duration,
     open_store,
@@ -112,10 +113,12 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         nargs="?",
         help="what to do; piped text is added to it; - reads it from standard input; a scripted model needs no prompt",
     )
-    add_model_arguments(parser)
+    limits = add_model_arguments(parser)
     for each in _options():
         repeated: dict[str, Any] = {"action": "append", "default": []} if each.many else {}
-        add(f"--{each.name}", metavar=each.metavar, help=each.about, **repeated)
+        option = add(f"--{each.name}", metavar=each.metavar, help=each.about, **repeated)
+        if each.completes:
+            completed_by(option, each.completes)
     add(
         "--output",
         choices=get_args(Output),
@@ -140,7 +143,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     add("--strategy", metavar="S", help="sequential, parallel (default) or batched:N")
     _add_limits(parser)
     add_sandbox(
-        parser, "off runs commands on this machine and asks about each one (default: docker)"
+        limits, "off runs commands on this machine and asks about each one (default: docker)"
     )
     add_flag(
         parser,
@@ -163,7 +166,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 def _add_session(parser: argparse.ArgumentParser) -> None:
     again = parser.add_mutually_exclusive_group()
-    again.add_argument(
+    resume = again.add_argument(
         "--resume",
         metavar="ID",
         help="continue a session in its own folder; the beginning of its ID is enough",
@@ -174,6 +177,8 @@ def _add_session(parser: argparse.ArgumentParser) -> None:
         action="store_true",
         help="continue the most recent session of this folder",
     )
+
+    completed_by(resume, "sessions")
 
 
 def _add_limits(parser: argparse.ArgumentParser) -> None:
@@ -343,7 +348,7 @@ def _scripted(settings: Settings) -> str:
     ):
         return "Play the script."
     raise ConfigError(
-        'there is no PROMPT: codeagent run "what to do"; - reads it from standard input'
+        'PROMPT is missing: codeagent run "what to do"; - reads it from standard input'
     )
 
 

@@ -2,12 +2,13 @@
 
 import argparse
 import os
-from collections.abc import Coroutine
+import sys
+from collections.abc import Coroutine, Mapping
 from dataclasses import asdict, replace
-from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
-from codeagent.commands.actions import run_added
+from codeagent.changes.diff import count
+from codeagent.commands.actions import actions_in, add_added, run_added
 from codeagent.commands.arguments import (
     add_cwd,
     add_flag,
@@ -24,6 +25,8 @@ from codeagent.config.local_environment import (
     git_elsewhere,
     state_dir,
 )
+from codeagent.console.colour import print_line
+from codeagent.console.table import print_facts
 from codeagent.core.errors import ConfigError, SandboxError, SandboxUnavailable
 from codeagent.core.hosts import HostRule
 from codeagent.core.sanitize import visible
@@ -37,12 +40,14 @@ if TYPE_CHECKING:
     from codeagent.sandbox.image import ImageChoice
     from codeagent.sandbox.spec import SandboxSpec
 
+_LABEL = 12
+"""The width of a label in the status."""
 _ACTIONS = ("status", "build", "test", "shell", "prune", "cache", "git")
 """Those of the kernel; extensions have others."""
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
-    actions = parser.add_subparsers(dest="action", metavar="ACTION", required=True)
+    actions = actions_in(parser)
     status = actions.add_parser(
         "status", help="the engine, the image in use and the running containers"
     )
@@ -51,11 +56,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         "build", help="build the repository's own image if you trust it, else pull the default"
     )
     how = build.add_mutually_exclusive_group()
-    how.add_argument(
-        "--offline",
-        action="store_true",
-        help="build from this distribution's packages (root, Debian)",
-    )
+    add_flag(how, "--offline", "build from this distribution's packages (root, Debian)")
     how.add_argument(
         "--network",
         dest="build_network",
@@ -75,9 +76,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     )
     add_flag(cache, "--clear", "remove all of it")
     for _, action in actions_of("sandbox", _ACTIONS):
-        import_module(action.module).add_arguments(
-            actions.add_parser(action.name, help=action.about)
-        )
+        add_added(actions, action)
     git = actions.add_parser(
         "git", help="allow or refuse the use of a worktree's or submodule's git directory"
     )
@@ -163,22 +162,28 @@ def _status(args: argparse.Namespace, app: "App") -> int:
         print_json(facts)
         return 0
     found = f"{versions.name} {versions.engine}, API {versions.api}, runc {versions.runc}"
-    print(f"engine      {found} at {engine.socket_path}")
-    print(
-        f"image       none: {problem}"
-        if image is None
-        else f"image       {image.reference} ({image.origin})"
+    of_image = [] if described is None else summary_lines(described)
+    print_facts(
+        [
+            ("engine", f"{found} at {engine.socket_path}"),
+            (
+                "image",
+                f"none: {problem}" if image is None else f"{image.reference} ({image.origin})",
+            ),
+            *((line[:_LABEL].rstrip(), line[_LABEL:]) for line in of_image),
+            ("containers", f"{len(containers)} running"),
+            *(("", _of_container(item)) for item in containers),
+            ("packages", f"{_megabytes(size)} of {_megabytes(most)}"),
+            *([("warning", str(facts["warning"]))] if facts["warning"] else []),
+        ],
+        _LABEL,
     )
-    for line in () if described is None else summary_lines(described):
-        print(line)
-    print(f"containers  {len(containers)} running")
-    for item in containers:
-        gone = ", which has ended" if item["stray"] else ""
-        print(f"            {item['id']} for {item['workspace']}, process {item['pid']}{gone}")
-    print(f"packages    {_megabytes(size)} of {_megabytes(most)}")
-    if facts["warning"]:
-        print(f"warning     {facts['warning']}")
     return 0
+
+
+def _of_container(item: Mapping[str, Any]) -> str:
+    gone = ", which has ended" if item["stray"] else ""
+    return f"{item['id']} for {item['workspace']}, process {item['pid']}{gone}"
 
 
 def _image_in_use(engine: "Engine", spec: "SandboxSpec") -> tuple["ImageChoice | None", str]:
@@ -247,12 +252,12 @@ def _prune(args: argparse.Namespace) -> int:
 
     with local_engine(os.environ.get("DOCKER_HOST") or None) as engine:
         removed = reap(engine)
-        print(f"{removed} container{'' if removed == 1 else 's'} removed")
+        print(f"{count(removed, 'container')} removed")
         if args.images:
             images = engine.images(IMAGES)
             for image in images:
                 engine.remove_image(image)
-            print(f"{len(images)} images removed")
+            print(f"{count(len(images), 'image')} removed")
     _prune_packages(everywhere=args.packages)
     return 0
 
@@ -266,9 +271,7 @@ def _prune_packages(*, everywhere: bool) -> None:
         else:
             cache.clear()  # a running container may have it
     if caches:
-        print(
-            f"{len(caches)} package cache{'' if len(caches) == 1 else 's'} removed, {_megabytes(freed)}"
-        )
+        print(f"{count(len(caches), 'package cache')} removed, {_megabytes(freed)}")
 
 
 def _cache(args: argparse.Namespace) -> int:
@@ -327,9 +330,9 @@ async def _test(args: argparse.Namespace, app: "App") -> int:
 
 def _show_test(sandbox: DockerSandbox) -> None:
     for what in sandbox.tested.passed:
-        print(f"✓ {what}")
+        print_line(f"✓ {what}", sys.stdout)
     for what in sandbox.tested.failed:
-        print(f"✗ {what}")
+        print_line(f"✗ {what}", sys.stdout)
 
 
 async def _shell(args: argparse.Namespace, app: "App") -> int:

@@ -22,10 +22,8 @@ from codeagent.sandbox.tasks import in_thread
 def add_package_arguments(
     parser: argparse.ArgumentParser, how: "argparse._MutuallyExclusiveGroup"
 ) -> None:
-    how.add_argument(
-        "--packages",
-        action="store_true",
-        help="add the packages of uv.lock, requirements.txt or package-lock.json",
+    add_flag(
+        how, "--packages", "add the packages of uv.lock, requirements.txt or package-lock.json"
     )
     parser.add_argument(
         "--index", metavar="URL", help="the index of Python packages, in place of the lock's own"

@@ -5,54 +5,58 @@ import argparse
 import json
 import os
 import time
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Coroutine, Iterable, Iterator, Mapping, Sequence
 from dataclasses import asdict
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
+from codeagent.changes.diff import count
+from codeagent.commands.actions import Actions, actions_in, add_added, run_added
 from codeagent.commands.arguments import (
     add_cwd,
     add_flag,
+    completed_by,
     open_store,
     print_json,
     say,
     workspace_of,
 )
-from codeagent.core.approval_events import ApprovalResolved, EffectsFound
-from codeagent.core.audit import CallRecord, LedgerRow, audit, decided_by, decisions
+from codeagent.commands.session_show import approval_lines, call_line, show
+from codeagent.config.extensions import actions_of
+from codeagent.console.table import Column, print_table
+from codeagent.core.audit import CallRecord, LedgerRow, audit, decisions
 from codeagent.core.errors import ConfigError, SessionError
-from codeagent.core.event_json import event_json
-from codeagent.core.events import (
-    KnownEvent,
-    MessageAdded,
-    RunFinished,
-    RunStarted,
-    ToolResultAdded,
-    ToolStarted,
-    UnknownEvent,
-)
-from codeagent.core.messages import AssistantMessage, UserMessage, text_of
+from codeagent.core.pulse import ago
 from codeagent.core.redact import Redactor
+from codeagent.core.runtime import SessionSummary
 from codeagent.core.sanitize import on_one_line, one_line, visible, visible_json
 from codeagent.session.export import FORMATS, write_down, written_down
 from codeagent.session.memory import SessionMemory
 from codeagent.session.repair import check_recording
 from codeagent.session.store import SessionStore
-from codeagent.session.story import answers_first, speaker
 from codeagent.session.upkeep import PruneRule, clear_leftovers, fork, prunable, remove
 
 if TYPE_CHECKING:
     from codeagent.commands.ports import App
 
-_INDENT = " " * 4
+_SESSION = Column("SESSION", "cyan")
+_WHEN = Column("LAST WRITTEN", "dim")
+_FOLDER = Column("FOLDER", cut=True)
+_PROMPT = Column("TITLE OR PROMPT", cut=True)
+_ACTIONS = ("list", "show", "check", "export", "search", "rename", "fork", "prune")
+"""The kernel's actions; extensions add others."""
 _PATIENCE = 20.0
 """Seconds after which a search ends."""
-_LONGEST = 400
-"""Characters shown of arguments; a command is shown in full."""
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
-    actions = parser.add_subparsers(dest="action", metavar="ACTION", required=True)
+    actions = actions_in(parser)
+    _add_own(actions)
+    for _, action in actions_of("sessions", _ACTIONS):
+        add_added(actions, action)
+
+
+def _add_own(actions: Actions) -> None:
     listing = actions.add_parser("list", help="the sessions of this folder, latest first")
     add_flag(listing, "--json", "as one JSON list")
     add_flag(listing, "--all", "the sessions of every folder")
@@ -61,15 +65,9 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     add_session_argument(showing)
     add_flag(showing, "--json", "the events, decisions or calls, one per line")
     what = showing.add_mutually_exclusive_group()
-    what.add_argument(
-        "--approvals",
-        action="store_true",
-        help="who allowed or denied what, by which rule, and what exactly",
-    )
-    what.add_argument(
-        "--calls",
-        action="store_true",
-        help="every call: who allowed it, where it ran, its exit code and duration",
+    add_flag(what, "--approvals", "who allowed or denied what, by which rule, and what exactly")
+    add_flag(
+        what, "--calls", "every call: who allowed it, where it ran, its exit code and duration"
     )
     checking = actions.add_parser(
         "check", help="verify a session log: records, order, one result per call"
@@ -83,6 +81,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         "search", help="find prompts, answers and commands that contain all the words"
     )
     searching.add_argument("words", metavar="WORD", nargs="+")
+    add_flag(searching, "--json", "as one JSON list")
     add_cwd(searching)
     searching.add_argument(
         "--limit", metavar="N", type=_count, default=20, help="the most hits (default: 20)"
@@ -90,7 +89,10 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     renaming = actions.add_parser(
         "rename", help="give a session a title; without one, take it away"
     )
-    renaming.add_argument("id", metavar="ID", help="the session; the beginning of its ID is enough")
+    session = renaming.add_argument(
+        "id", metavar="ID", help="the session; the beginning of its ID is enough"
+    )
+    completed_by(session, "sessions")
     renaming.add_argument("title", metavar="TITLE", nargs="?", default="")
     forking = actions.add_parser(
         "fork", help="copy a session into a new one, to continue it in another way"
@@ -139,15 +141,18 @@ def add_session_argument(
 ) -> None:
     """Add the ways to name a session; `others` are alternative flags, each with its help."""
     which = parser.add_mutually_exclusive_group()
-    which.add_argument(
+    session = which.add_argument(
         "id", metavar="ID", nargs="?", help="the session; the beginning of its ID is enough"
     )
-    which.add_argument("--last", action="store_true", help=last)
+    completed_by(session, "sessions")
+    add_flag(which, "--last", last)
     for name, about in others.items():
-        which.add_argument(f"--{name}", action="store_true", help=about)
+        add_flag(which, f"--{name}", about)
 
 
-def main(args: argparse.Namespace, app: "App") -> int:
+def main(args: argparse.Namespace, app: "App") -> int | Coroutine[Any, Any, int]:
+    if args.action not in _ACTIONS:
+        return run_added(args, app, "sessions", _ACTIONS)
     store = open_store()
     match args.action:
         case "list":
@@ -159,13 +164,19 @@ def main(args: argparse.Namespace, app: "App") -> int:
             return _print_rows(answers, approval_lines(answers), as_json=args.json)
         case "show" if args.calls:
             calls = audit(store.read(chosen(store, args)).events)
-            return _print_rows(calls, map(_call_line, calls), as_json=args.json)
+            return _print_rows(calls, map(call_line, calls), as_json=args.json)
         case "show":
-            return _show(store, chosen(store, args), as_json=args.json)
+            return show(store, chosen(store, args), as_json=args.json)
         case "export":
             return _export(store, chosen(store, args), args.format, args.output)
         case "search":
-            return _search(store, workspace_of(args.cwd).resolve(), tuple(args.words), args.limit)
+            return _search(
+                store,
+                workspace_of(args.cwd).resolve(),
+                tuple(args.words),
+                args.limit,
+                as_json=args.json,
+            )
         case "rename":
             session_id = store.find(args.id)
             store.titles.give(session_id, " ".join(args.title.split()))
@@ -186,6 +197,16 @@ def chosen(store: SessionStore, args: argparse.Namespace) -> str:
     return store.find(args.id) if args.id is not None else store.last()
 
 
+def chosen_here(store: SessionStore, args: argparse.Namespace, *, several: bool) -> list[str]:
+    """Return the ids of the session that the arguments name, or else the last one of this folder;
+    if `several`, of all sessions, or with `--here` of those of this folder. Raises
+    SessionNotFound."""
+    here = str(Path.cwd().resolve())
+    if several:
+        return [one for one in store.ids() if not args.here or store.is_of(one, here)]
+    return [store.last(here) if args.id is None else store.find(args.id)]
+
+
 def _list(store: SessionStore, workspace: Path | None, *, as_json: bool) -> int:
     """List the sessions of a workspace, or all, with a heading on a line of its own."""
     summaries = store.summaries()
@@ -198,21 +219,39 @@ def _list(store: SessionStore, workspace: Path | None, *, as_json: bool) -> int:
         print_json([vars(summary) for summary in listed])
         return 0
     if listed:
-        width = max(len(summary.id) for summary in listed)
-        print(
-            f"{'SESSION':<{width}}  {'LAST WRITTEN':<16}  {'TITLE OR PROMPT':<60}{'' if workspace else '  FOLDER'}"
-        )
-    for summary in listed:
-        when = time.strftime("%Y-%m-%d %H:%M", time.localtime(summary.modified))
-        state = "  in use" if summary.in_use else ""
-        name = one_line(summary.title or summary.prompt, 60)
-        folder = "" if workspace else f"  {on_one_line(summary.workspace)}"
-        print(f"{summary.id}  {when}  {name:<60}{folder}{state}".rstrip())
+        folder = () if workspace else (_FOLDER,)
+        rows = [
+            (
+                summary.id,
+                ago(summary.modified, time.time()),
+                *((summary.workspace,) if folder else ()),
+                "in use" if summary.in_use else "",
+                summary.name,
+            )
+            for summary in listed
+        ]
+        columns = (_SESSION, _WHEN, *folder, Column(style="yellow"), _PROMPT)
+        print_table(columns, rows, _plain_list(listed, folders=workspace is None))
     if not listed and workspace:
-        say(f"no session of {visible(str(workspace))}")
+        hint = "to start one: codeagent, or codeagent run PROMPT"
+        say(f"no session of {visible(str(workspace))}", hint)
     if others := len(summaries) - len(listed):
         say(f"{_sessions(others)} of other folders: codeagent sessions list --all")
     return 0
+
+
+def _plain_list(listed: Sequence[SessionSummary], *, folders: bool) -> Iterator[str]:
+    width = max(len(summary.id) for summary in listed)
+    yield f"{'SESSION':<{width}}  {'LAST WRITTEN':<16}  {'TITLE OR PROMPT':<60}{'  FOLDER' if folders else ''}"
+    for summary in listed:
+        state = "  in use" if summary.in_use else ""
+        name = one_line(summary.name, 60)
+        folder = f"  {on_one_line(summary.workspace)}" if folders else ""
+        yield f"{summary.id}  {_moment(summary.modified)}  {name:<60}{folder}{state}".rstrip()
+
+
+def _moment(at: float) -> str:
+    return time.strftime("%Y-%m-%d %H:%M", time.localtime(at))
 
 
 def _export(store: SessionStore, session_id: str, form: str | None, output: Path | None) -> int:
@@ -228,13 +267,21 @@ def _export(store: SessionStore, session_id: str, form: str | None, output: Path
     return 0
 
 
-def _search(store: SessionStore, workspace: Path, words: tuple[str, ...], limit: int) -> int:
+def _search(
+    store: SessionStore, workspace: Path, words: tuple[str, ...], limit: int, *, as_json: bool
+) -> int:
     found = SessionMemory(store, workspace, Redactor(os.environ), seconds=_PATIENCE).search(
         words, limit
     )
-    for hit in found.hits:
-        when = time.strftime("%Y-%m-%d %H:%M", time.localtime(hit.at))
-        print(f"{hit.session}  {when}  {hit.what:<7}  {hit.snippet}")
+    if as_json:
+        print_json([asdict(hit) for hit in found.hits])
+    elif found.hits:
+        now = time.time()
+        rows = [(hit.session, ago(hit.at, now), f"{hit.what}: {hit.snippet}") for hit in found.hits]
+        plain = (
+            f"{hit.session}  {_moment(hit.at)}  {hit.what:<7}  {hit.snippet}" for hit in found.hits
+        )
+        print_table((_SESSION, Column("WHEN", "dim"), Column("FOUND")), rows, plain)
     if found.hits and not found.complete:
         cut = (
             "--limit N for more"
@@ -243,7 +290,10 @@ def _search(store: SessionStore, workspace: Path, words: tuple[str, ...], limit:
         )
         say(f"there may be more: these are the newest {len(found.hits)}; {cut}")
     if not found.hits:
-        say(f"nothing found in {_sessions(found.sessions)} of {visible(str(workspace))}")
+        say(
+            f"nothing found in {_sessions(found.sessions)} of {visible(str(workspace))}",
+            "try fewer words: a match contains all of them",
+        )
     return 0 if found.hits else 1
 
 
@@ -279,7 +329,7 @@ def _prune(store: SessionStore, rule: PruneRule, *, dry_run: bool) -> int:
             continue
         removed.add(found.summary.id)
         total += found.size
-        print(f"{found.summary.id}  {one_line(found.summary.title or found.summary.prompt, 60)}")
+        print(f"{found.summary.id}  {one_line(found.summary.name, 60)}")
     if not dry_run:
         store.titles.forget(removed)
     would = "would be removed" if dry_run else "removed"
@@ -288,7 +338,7 @@ def _prune(store: SessionStore, rule: PruneRule, *, dry_run: bool) -> int:
 
 
 def _sessions(number: int) -> str:
-    return f"{number:,} session{'' if number == 1 else 's'}"
+    return count(number, "session")
 
 
 def _age(text: str) -> float:
@@ -307,18 +357,6 @@ def _measured(text: str, units: Mapping[str, float], what: str) -> float:
     return int(number) * units[text[-1]]
 
 
-def _show(store: SessionStore, session_id: str, *, as_json: bool) -> int:
-    recording = store.read(session_id)
-    redactor = Redactor({})
-    if as_json:
-        for event in recording.events:
-            print(visible_json(event_json(event, redactor)))
-        return 0
-    for line in filter(None, map(_line, answers_first(recording.events))):
-        print(line)
-    return 0
-
-
 def _print_rows(
     rows: Iterable[LedgerRow | CallRecord], lines: Iterable[str], *, as_json: bool
 ) -> int:
@@ -328,52 +366,6 @@ def _print_rows(
     return 0
 
 
-def _call_line(row: CallRecord) -> str:
-    when = time.strftime("%Y-%m-%d %H:%M:%S", time.localtime(row.at))
-    facts = [
-        f"by {row.approval}" + (f" {on_one_line(row.rule)}" if row.rule else "")
-        if row.approval
-        else "",
-        row.sandbox or "",
-        f"exit {row.exit}" if row.exit is not None else "",
-        row.error or ("done" if row.answered else "no result"),
-        "" if row.executed else "not run",
-        f"job {on_one_line(row.job)}" if row.job else "",
-        f"changed {one_line(', '.join(map(str, row.changes)), 200)}" if row.changes else "",
-        f"{row.duration_ms} ms",
-    ]
-    how = ", ".join(fact for fact in facts if fact)
-    return f"{when}  {on_one_line(row.id)}  {on_one_line(row.tool)}  {how}\n    {one_line(row.arguments, 200)}"
-
-
-def _line(event: KnownEvent | UnknownEvent) -> str:
-    match event:
-        case RunStarted():
-            return f"── run · {on_one_line(event.model)} · {on_one_line(event.workspace)} · {event.mode}"
-        case MessageAdded(message=UserMessage() as message):
-            return _spoken(speaker(event, message), text_of(message.content))
-        case MessageAdded(message=AssistantMessage(text=text)) if text:
-            return _spoken("agent", text)
-        case ApprovalResolved(source="user") if event.reason:
-            return f"  {event.answer}> {one_line(event.reason, 400)}"
-        case EffectsFound():
-            return f"  ± {one_line(event.told(), 400)}"
-        case ToolStarted():
-            return f"  ● {one_line(event.name, 64)} {one_line(event.target, 100)}"
-        case ToolResultAdded():
-            how = "✓" if event.error is None else f"✗ {event.error.kind}:"
-            return f"  {how} {one_line(event.name, 64)} {one_line(text_of(event.content), 100)}"
-        case RunFinished():
-            return f"── {event.reason} · {event.turns} turns · {event.calls} calls"
-        case _:
-            return ""
-
-
-def _spoken(speaker: str, text: str) -> str:
-    """Return what somebody said; only its first line begins where a speaker is named."""
-    return "\n    ".join(f"{speaker}> {visible(text)}".split("\n"))
-
-
 def _check(store: SessionStore, session_id: str) -> int:
     recording = store.read(session_id)
     report = check_recording(recording)
@@ -381,35 +373,6 @@ def _check(store: SessionStore, session_id: str) -> int:
         print(f"problem: {visible(problem)}")
     for repair in report.repairs:
         print(f"repaired on resume: {visible(repair)}")
-    verdict = "sound" if not report.problems else f"{len(report.problems)} problems"
+    verdict = count(len(report.problems), "problem") if report.problems else "sound"
     print(f"{session_id}: {len(recording.events)} events, {verdict}")
     return 1 if report.problems else 0
-
-
-def approval_lines(rows: Sequence[LedgerRow]) -> Iterator[str]:
-    """Yield a heading and, for each decision, a line with its facts and below it what was
-    decided."""
-    if not rows:
-        yield "no decisions: no call was allowed or denied"
-        return
-    tools = max(len("tool"), *(len(visible(row.tool)) for row in rows))
-    who = max(len("who"), *(len(decided_by(row)) for row in rows))
-    yield f"{'when':<19}  {'outcome':<9}  {'who':<{who}}  {'tool':<{tools}}  rule".rstrip()
-    for row in rows:
-        when = time.strftime("%Y-%m-%d %H:%M:%S", time.localtime(row.at))
-        facts = f"{when}  {row.outcome:<9}  {decided_by(row):<{who}}  {visible(row.tool):<{tools}}"
-        yield f"{facts}  {visible(row.rule)}".rstrip()
-        for line in visible(_whole(row.what)).split("\n"):
-            yield f"{_INDENT}{line}".rstrip()
-        if row.reason:
-            yield f"{_INDENT}– {' '.join(visible(row.reason).split())}"
-
-
-def _whole(what: str) -> str:
-    """Return a command in full, but cut arguments that contain a file's text."""
-    try:
-        if len(what) <= _LONGEST or not isinstance(json.loads(what), dict):
-            return what
-    except (ValueError, RecursionError):
-        return what
-    return f"{what[:_LONGEST]}… ({len(what):,} characters; --json shows all of them)"

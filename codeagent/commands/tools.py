@@ -7,6 +7,7 @@ calls one tool.
 import argparse
 import asyncio
 import json
+import sys
 import tempfile
 from collections.abc import AsyncIterator, Coroutine, Iterable, Iterator, Mapping, Sequence
 from contextlib import asynccontextmanager
@@ -20,11 +21,13 @@ from codeagent.commands.arguments import (
     add_flag,
     add_list,
     add_sandbox,
+    completed_by,
     named_inputs,
     print_json,
     read_named,
     refuse_if_off,
     say,
+    say_problems,
     settings_of,
     workspace_of,
 )
@@ -34,12 +37,14 @@ from codeagent.config.layers import extensions_of
 from codeagent.config.local_environment import LocalEnvironment, user_config_file
 from codeagent.config.sessions import Task
 from codeagent.config.settings import Settings
+from codeagent.console.colour import for_eyes
+from codeagent.console.table import Column, print_table
 from codeagent.core.acts import RunRecipe
 from codeagent.core.dataclass import dataclass
 from codeagent.core.errors import ConfigError
 from codeagent.core.extension import InFolders, ProjectFiles, resolved
 from codeagent.core.recipes import Recipe, RecipeInput, RecipeStep, checked_values
-from codeagent.core.sanitize import one_line, visible_json
+from codeagent.core.sanitize import one_line
 from codeagent.core.tool import Denied, NotFound, Tool, ToolDefinition
 from codeagent.core.toolbox import Toolbox
 from codeagent.tools.catalog import ToolCatalog
@@ -54,6 +59,14 @@ _UNTRUSTED = (
     "not loaded: this project's tool files are not trusted as they are now; read them, then run "
     "codeagent tools trust"
 )
+_ON_SCREEN = {"auto": "allow", "prompt": "ask", "deny": "deny"}
+"""What users read for each approval; programs read the names that files use."""
+_COLUMNS = (
+    Column("TOOL", "cyan"),
+    Column("APPROVAL"),
+    Column("FROM", "dim", cut=True),
+    Column("DOES", cut=True),
+)
 _IMPORTED = "--trust-project imports it, which finds more"
 
 
@@ -65,7 +78,7 @@ def _add_list(parser: argparse.ArgumentParser) -> None:
 
 
 def _add_show(parser: argparse.ArgumentParser) -> None:
-    parser.add_argument("name", metavar="NAME")
+    completed_by(parser.add_argument("name", metavar="NAME"), "tools")
     add_flag(parser, "--json", "as one JSON object")
     add_choice_of_tools(parser)
     _add_place(parser)
@@ -78,7 +91,7 @@ def _add_check(parser: argparse.ArgumentParser) -> None:
 
 
 def _add_run(parser: argparse.ArgumentParser) -> None:
-    parser.add_argument("name", metavar="NAME")
+    completed_by(parser.add_argument("name", metavar="NAME"), "tools")
     parser.add_argument(
         "given",
         metavar="ARG=VALUE",
@@ -211,14 +224,31 @@ async def _list(args: argparse.Namespace, local: LocalEnvironment, app: "App") -
     if args.json:
         print_json(found)
         return 0
+    rows = [
+        (
+            facts["name"],
+            _ON_SCREEN[facts["approval"]],
+            _where(facts) or facts["source"],
+            facts["description"],
+        )
+        for facts in found
+    ]
+    print_table(_COLUMNS, rows, _plain_list(found))
+    return 0
+
+
+def _plain_list(found: Sequence[dict[str, Any]]) -> Iterator[str]:
     widest = max((len(facts["name"]) for facts in found), default=0) + 2
     for facts in found:
         start = f"{facts['name']:<{widest}}{facts['approval']:<8}{facts['source']:<9}"
-        print(start + one_line(facts["description"], 80))
-        toolset = f"toolset {facts['toolset']}" if facts["toolset"] else ""
-        if where := ", ".join(filter(None, (facts["origin"], toolset))):
-            print(f"{'':<{widest}}{one_line(where, 100)}")
-    return 0
+        yield start + one_line(facts["description"], 80)
+        if where := _where(facts):
+            yield f"{'':<{widest}}{one_line(where, 100)}"
+
+
+def _where(facts: Mapping[str, Any]) -> str:
+    toolset = f"toolset {facts['toolset']}" if facts["toolset"] else ""
+    return ", ".join(filter(None, (facts["origin"], toolset)))
 
 
 def _problems(box: Toolbox, *, as_json: bool) -> int:
@@ -254,7 +284,10 @@ async def _show(args: argparse.Namespace, local: LocalEnvironment, app: "App") -
             return 2
         [definition] = [one for one in tools.definitions() if one.name == tool.name]
     facts = _facts(tool, definition)
-    print(visible_json(json.dumps(facts, indent=2)) if args.json else _described(facts))
+    if args.json:
+        print_json(facts)
+    else:
+        print(_described(facts))
     return 0
 
 
@@ -281,10 +314,9 @@ def _facts(tool: Tool[Any], definition: ToolDefinition) -> dict[str, Any]:
 
 def _described(facts: dict[str, Any]) -> str:
     required = facts["parameters"].get("required", [])
-    lines = [
-        f"{facts['name']} ({facts['source']}, approval: {facts['approval']})",
-        facts["description"],
-    ]
+    approval = facts["approval"]
+    approval = _ON_SCREEN[approval] if for_eyes(sys.stdout) else approval
+    lines = [f"{facts['name']} ({facts['source']}, approval: {approval})", facts["description"]]
     lines += [f"from {facts['origin']}", ""] if facts["origin"] else [""]
     parameters = facts["parameters"].get("properties", {})
     widest = max([14, *map(len, (*parameters, *facts["restrictions"]))]) + 2
@@ -350,8 +382,7 @@ def _check(
         *tools.refusals(file, found),
         *tools.names.misnamed_agents(loaded.agents),
     ]
-    for problem in wrong:
-        say(f"{problem.level}: {problem}" if problem.level == "warning" else str(problem))
+    say_problems(wrong)
     if any(problem.level == "error" for problem in wrong):
         return 2
     print(f"{shown}: {', '.join(names) or 'no tool'}")

@@ -45,7 +45,14 @@ BUILT_IN = (
     "images",
     "toolsets",
     "recipes",
+    "board",
+    "worktrees",
+    "notify",
     "batch",
+    "usage",
+    "review",
+    "editor",
+    "attachments",
 )
 """In the order in which they are asked. Each is the module `codeagent.extensions.NAME`, which has
 its manifest, `EXTENSION`."""
@@ -67,7 +74,7 @@ class Extensions:
         known = [*(extension.name for extension in every), *self.broken]
         if unknown := [name for name in names if name not in known]:
             raise ConfigError(
-                f"there is no extension {one_line(unknown[0], 60)!r}; there are {', '.join(sorted(known))}"
+                f"unknown extension {one_line(unknown[0], 60)!r}; there are {', '.join(sorted(known))}"
             )
         off = {*names, *(extension.name for extension in self.off)}
         return Extensions(

@@ -169,6 +169,14 @@ def load_settings(
     return checked(Settings, merged | {"unused": unused})
 
 
+def check_user(data: Layer, decides: Decides) -> None:
+    """Raise ConfigError if the next start would refuse this content of the user's file."""
+    kept, source = dict(data), _Source("config.toml")
+    check = _Check(decides, _extensions_on(all_extensions(), {}, kept, source))
+    _drop_unused(kept, source, check.extensions)
+    check(kept, source)
+
+
 def _tighten(merged: Layer, given: Layer, project: Layer) -> Layer:
     """Put into `merged` what the project tightens; return that."""
     lowered = _lower(project.get("limits", {}), merged.get("limits", {}), given.get("limits", {}))

@@ -17,6 +17,8 @@ from codeagent.core.redact import Redactor
 from codeagent.disk.repository import OutsideGit, repository_of
 
 PROJECT_FILE = Path(".codeagent/config.toml")
+ORIGIN = "origin"
+"""The file beside a kept worktree that names the folder it is a copy of."""
 
 
 @dataclass(frozen=True)
@@ -146,6 +148,44 @@ def active_environment(root: Path, environment: Mapping[str, str]) -> Path | Non
         return None
     folder, top = Path(given).resolve(), root.resolve()
     return folder if top in folder.parents and (folder / "pyvenv.cfg").is_file() else None
+
+
+def kept_worktrees() -> Path:
+    """Return the folder of the kept worktrees, each in a folder of its own."""
+    return state_dir().resolve() / "kept-worktrees"
+
+
+def origin_of(folder: Path) -> Path | None:
+    """Return the folder that a kept worktree is a copy of; None if it is not one."""
+    beside = folder.resolve().parent
+    if beside.parent != kept_worktrees():
+        return None
+    try:
+        return Path(os.fsdecode((beside / ORIGIN).read_bytes()))
+    except OSError:
+        return None
+
+
+def worktrees_of(origin: Path | None = None) -> dict[str, Path]:
+    """Return the kept worktrees of a folder, or of all, by their names in the folder of
+    worktrees."""
+    found = {}
+    for file in sorted(kept_worktrees().glob(f"*/{ORIGIN}")):
+        known = Path(os.fsdecode(file.read_bytes()))
+        if origin in (None, known):
+            found[file.parent.name] = file.parent / known.name
+    return found
+
+
+def worktree_name(folder: Path) -> str:
+    """Return the user's name for a worktree, from its folder in `kept_worktrees`."""
+    return folder.name.rpartition("-")[0]
+
+
+def folders_of(workspace: Path) -> tuple[str, ...]:
+    """Return the folders whose sessions are those of a workspace: its own, and its worktrees'."""
+    own = workspace.resolve()
+    return tuple(map(str, (own, *worktrees_of(own).values())))
 
 
 def state_dir() -> Path:

@@ -38,6 +38,24 @@ ConfiguredHost = Annotated[str, _check_host]
 Url = Annotated[str, matching(r"^https?://[^\s/]", "must begin with http:// or https://")]
 
 
+STATUS_FIELDS = ("model", "mode", "branch", "context", "cost", "cache", "jobs", "command")
+"""The fields that a template of the status line may name."""
+
+
+def _status_template(text: str) -> str:
+    from string import Formatter  # few configurations have a template
+
+    fields = f"the fields are {{{'}, {'.join(STATUS_FIELDS)}}}"
+    try:
+        found = list(Formatter().parse(text))
+    except ValueError as error:
+        raise ValueError(f"not a template: {error}; {fields}") from error
+    for _, name, spec, conversion in found:
+        if name is not None and (name not in STATUS_FIELDS or spec or conversion):
+            raise ValueError(f"no such field {{{name}}}; {fields}")
+    return text
+
+
 def _set_name(name: str) -> str:
     if re.fullmatch(r"[A-Za-z0-9_.-]{1,64}", name) is None:
         raise ValueError("the name of a toolset is 1 to 64 letters, digits, dots, _ or -")
@@ -57,9 +75,11 @@ class Section:
 @record
 class LimitSettings(Section):
     max_turns: PositiveInt = 200
+    """Requests to the model in one run."""
     max_calls: PositiveInt = 1000
+    """Tool calls in one run."""
     timeout_per_call: Seconds | None = None
-    """Seconds."""
+    """Seconds after which a call is stopped."""
     budget: PositiveFloat | None = None
     """US dollars per run."""
     max_tokens: PositiveInt | None = None
@@ -92,8 +112,8 @@ class ContextSettings(Section):
     review_seconds: Seconds = 30.0
     """How long that waits for you in mode auto; then the summary is used."""
     window: PositiveInt | None = None
-    """Tokens; None: what is known of the model. For a local server that was started with a smaller
-    one."""
+    """Tokens; None: what is known about the model. For a local server that was started with a
+    smaller one."""
 
 
 @record
@@ -102,7 +122,9 @@ class QueueSettings(Section):
     docs/how-to/steer-and-stop.md."""
 
     steer: Literal["all", "one"] = "all"
+    """How many of those that steer a run."""
     follow_up: Literal["all", "one"] = "one"
+    """How many of those that wait until the agent is done."""
 
 
 @record
@@ -297,7 +319,9 @@ class ModelSettings(Section):
     """Which model is asked, and how."""
 
     model: Name | None = None
+    """The model to use, as `--model` names it."""
     api_base: Url | None = None
+    """The address of the model's server; None: its provider's."""
     fallback_model: Name | None = None
     """Takes over once `model` is overloaded or refused after its retries."""
     thinking: Literal["off", "low", "medium", "high"] | PositiveInt | None = None
@@ -313,7 +337,9 @@ class CommonSettings(ModelSettings):
     shape of the rules."""
 
     mode: Mode = "ask"
+    """What runs without asking."""
     strategy: StrategyText = "parallel"
+    """How the calls of one answer run: one after the other, side by side, or N at a time."""
     early_reads: bool = True
     """Calls that only read begin while the answer that asks for them is still coming; see
     docs/how-to/tools.md."""
@@ -337,6 +363,21 @@ class CommonSettings(ModelSettings):
 
 
 @dataclass(frozen=True, kw_only=True)
+class EditorSettings(Section):
+    """How your editor is started; see docs/how-to/editor.md."""
+
+    open: Name | None = None
+    """The command that opens `{file}` at `{line}`; None: `$VISUAL` or `$EDITOR`."""
+    diff: Name | None = None
+    """The command that shows `{before}` and `{after}` side by side, and ends once you are done."""
+
+    def __post_init__(self) -> None:
+        for command, needed in ((self.open, ("{file}",)), (self.diff, ("{before}", "{after}"))):
+            if lacking := [each for each in needed if command and each not in command]:
+                raise ValueError(f"the command needs {' and '.join(lacking)}")
+
+
+@dataclass(frozen=True, kw_only=True)
 class ScreenSettings(Section):
     """What the screen goes by, and nothing else."""
 
@@ -344,6 +385,19 @@ class ScreenSettings(Section):
     """Of the screen; None: its own default."""
     bell: bool = True
     """The terminal's bell, once, when the user is waited for."""
+    editor: EditorSettings = EditorSettings()
+    status_line: Annotated[str, filled("text"), _status_template] | None = None
+    """A template such as `{model} | {branch} | {cost}`, instead of the figures of the status line;
+    see docs/how-to/status-line.md."""
+    status_command: Annotated[tuple[str, ...], filled("list"), _no_file_of_the_project] | None = (
+        None
+    )
+    """A program of this machine and its arguments, whose first line is the field `{command}`."""
+
+    @property
+    def status_template(self) -> str | None:
+        """The template to use: `{command}` alone if only the program is set."""
+        return self.status_line or ("{command}" if self.status_command else None)
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -149,16 +149,20 @@ class CancelCall:
 
 @dataclass(frozen=True)
 class SkipCall:
-    """Skip a call of the batch the run is paused before."""
+    """Skip a call of the batch the run is paused before, once the pause ends; can be undone until
+    then."""
 
     call_id: str
     reason: str = ""
     """The reason, for the model to read."""
+    on: bool = True
+    """False: undo it; the call runs after all."""
 
 
 @dataclass(frozen=True)
 class EditCall:
-    """Run a call of the batch the run is paused before with other arguments, in JSON."""
+    """Run a call of the batch the run is paused before with other arguments, in JSON; if it was to
+    be skipped, it runs after all."""
 
     call_id: str
     arguments: str

@@ -16,6 +16,7 @@ from codeagent.core.approval_events import (
 from codeagent.core.dataclass import dataclass, record
 from codeagent.core.display import QuestionBlock
 from codeagent.core.events import (
+    AsideAnswered,
     BatchPlanned,
     JobFinished,
     JobStarted,
@@ -402,7 +403,9 @@ class SessionStats:
     usage: Usage = field(default_factory=Usage)
 
 
-COUNTED = frozenset({"turn.finished", "tool.result", "job.finished", "limit.reached", "notice"})
+COUNTED = frozenset(
+    {"turn.finished", "aside.answered", "tool.result", "job.finished", "limit.reached", "notice"}
+)
 """The types of the events that are counted."""
 
 
@@ -415,7 +418,7 @@ def gather_stats(events: Iterable[KnownEvent | UnknownEvent]) -> SessionStats:
         match event:
             case TurnFinished():
                 usage, turns = usage + event.usage, turns + 1
-            case SummaryWritten():
+            case SummaryWritten() | AsideAnswered():
                 usage += event.usage
             case ToolResultAdded():
                 tools[event.name] = _with(tools.get(event.name, ToolStats()), event)

@@ -9,7 +9,7 @@ from codeagent.core.lazy_regex import lazy_regex
 
 Effort = Literal["off", "low", "medium", "high"] | int
 """How much a model thinks before it answers: a level, or a budget in tokens."""
-_LEVELS: tuple[Literal["off", "low", "medium", "high"], ...] = ("off", "low", "medium", "high")
+LEVELS: tuple[Literal["off", "low", "medium", "high"], ...] = ("off", "low", "medium", "high")
 _MOST_THOUGHT = 1_000_000
 BudgetKind = Literal["usd", "tokens", "seconds", "batches"]
 _MONEY = lazy_regex(r"\$\s*(?P<dollars>\d+(?:\.\d+)?)|(?P<usd>\d+(?:\.\d+)?)\s*(?:usd|dollars?|\$)")
@@ -24,7 +24,7 @@ _SECONDS = {"s": 1, "m": 60, "h": 3600}
 def parse_effort(text: str) -> Effort:
     """Raises ConfigError unless it is a level, or a number of tokens up to a million."""
     plain = text.strip().lower()
-    if (level := next((level for level in _LEVELS if level == plain), None)) is not None:
+    if (level := next((level for level in LEVELS if level == plain), None)) is not None:
         return level
     if re.fullmatch("[0-9]{1,7}", plain) and 0 < int(plain) <= _MOST_THOUGHT:
         return int(plain)

@@ -1,7 +1,9 @@
-"""Cancel tokens: a tree of session → run → call → child agent."""
+"""Cancel tokens, a tree of session → run → call → child agent; and work that a cancellation waits
+for."""
 
 import asyncio
 from collections.abc import Callable, Coroutine
+from contextvars import copy_context
 from typing import Any, TypeVar
 
 from codeagent.core.errors import RunCancelled
@@ -85,3 +87,19 @@ class CancelToken:
         if not task.done() or task.cancelled():
             raise RunCancelled(self.reason or "cancelled")
         return task.result()
+
+
+async def completed(work: Callable[[], T]) -> T:
+    """Do the work in a thread; a caller that is cancelled, however often, waits for its end."""
+    # Not a task, which a loop that is shut down would cancel too.
+    thread = asyncio.get_running_loop().run_in_executor(None, copy_context().run, work)
+    cancelled: asyncio.CancelledError | None = None
+    while not thread.done():
+        try:
+            await asyncio.wait({thread})
+        except asyncio.CancelledError as error:
+            cancelled = error
+    if cancelled is not None:
+        thread.exception()  # else it would be reported as one that nobody has seen
+        raise cancelled
+    return thread.result()

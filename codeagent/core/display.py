@@ -54,10 +54,23 @@ class FilesBlock:
 
 
 @record
+class Thumbnail:
+    """A small copy of an image, which a screen draws without reading the image itself."""
+
+    width: int
+    """Pixels of a row."""
+    pixels: str
+    """Base64 of its rows from the top, compressed by zlib: three bytes (RGB) a pixel."""
+
+
+@record
 class ImageBlock:
+    json_form: ClassVar[JsonForm] = JsonForm(omitted=("thumbnail",))
+
     type: Literal["image"] = "image"
     path: str
     media_type: str
+    thumbnail: Thumbnail | None = None
 
 
 FieldKind = Literal["text", "integer", "number", "email", "uri", "date", "date-time"]

@@ -82,6 +82,14 @@ class TurnFinished(BaseEvent):
 
 
 @record
+class AsideAnswered(BaseEvent):
+    """The model answered a side question; only its cost is kept."""
+
+    type: Literal["aside.answered"] = "aside.answered"
+    usage: Usage
+
+
+@record
 class MessageAdded(BaseEvent):
     """A user or assistant message; tool messages are made from `tool.result`."""
 
@@ -386,6 +394,7 @@ KnownEvent = (
     | RunFinished
     | TurnStarted
     | TurnFinished
+    | AsideAnswered
     | MessageAdded
     | TextDelta
     | ReasoningDelta

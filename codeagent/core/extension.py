@@ -4,6 +4,7 @@ used."""
 from collections.abc import Mapping
 from dataclasses import field
 from importlib import import_module
+from pathlib import Path
 from typing import Any, Literal, Protocol, TypeVar
 
 from codeagent.core.dataclass import dataclass, record
@@ -17,6 +18,12 @@ def resolved(reference: Reference) -> Any:
     """Import what a reference names. Raises ImportError or AttributeError."""
     module, _, name = reference.partition(":")
     return getattr(import_module(module), name)
+
+
+def folder_of(shipped: str) -> Path:
+    """Return the folder `package/name`, beside the package's modules. Raises ImportError."""
+    package, _, name = shipped.partition("/")
+    return Path(import_module(package).__file__ or "").with_name(name)
 
 
 class Sections(Protocol):
@@ -72,7 +79,11 @@ class FileKind:
 
 @record
 class Subcommand:
-    """`codeagent NAME`, or an action of another command: `codeagent OF NAME`."""
+    """`codeagent NAME`, or an action of another command: `codeagent OF NAME`.
+
+    A name such as `--by` makes it an option of that command, whose work it then does; its `main`
+    returns None if the option was not given.
+    """
 
     name: str
     about: str
@@ -156,6 +167,8 @@ class PageKey:
     """The default keys, as Textual spells them."""
     approves: bool = False
     """It makes something run, so Enter or Space alone never triggers it."""
+    replaces: tuple[str, ...] = ()
+    """Names in `keys.yaml` that it replaces: a file that has one of them is told its own."""
 
 
 @record
@@ -171,6 +184,23 @@ class PageKeys:
 
 
 @record
+class ScreenOption:
+    """An option of `codeagent` without a command, which opens the screen."""
+
+    name: str
+    """Without the dashes."""
+    metavar: str
+    about: str
+    """In the help."""
+    work: Reference
+    """Of a function from the folder and the value to a context manager around the screen, which
+    yields the folder that the screen works in; None if no screen is to be shown. Raises
+    CodeagentError."""
+    value_optional: bool = False
+    """Whether the value may be left out; it is then empty."""
+
+
+@record
 class OnScreen:
     """What an extension adds to the screen."""
 
@@ -178,10 +208,21 @@ class OnScreen:
     offers: Reference = ""
     """Of an async function from the session client (`codeagent.tui.session_client`) to further rows
     of the table of slash commands, which depend on the workspace. Raises CodeagentError."""
+    pastes: Reference = ""
+    """Of an async function from the workspace and a pasted text, or None for the image on the
+    clipboard, to what is inserted in its place; empty if nothing is. Only one extension may have
+    it."""
     keys: tuple[PageKeys, ...] = ()
+    beside: Reference = ""
+    """Of an async function that takes the chat screen, and runs from when the screen has started
+    until the conversation is left; it is then cancelled."""
+    options: tuple[ScreenOption, ...] = ()
     cards: Reference = ""
     """Of a function that makes what shows the events of other agents in a conversation; see
     `codeagent.tui.reduce.AgentCards`."""
+    follower: Reference = ""
+    """Of a function from the settings (`Sections`), the workspace and a `core.attention.Terminal` to
+    a `core.attention.Follower`. Called after the first frame, so what it imports is little."""
 
 
 @record
@@ -200,6 +241,8 @@ class RunOption:
     and the settings for it, which raises ConfigError; empty for what only other options read."""
     alone: str = ""
     """The error if it is given together with another of these options, or to resume a session."""
+    completes: Reference = ""
+    """How a shell completes it; see `codeagent.commands.arguments.completed_by`."""
     idle: str = ""
     """The error if it is given without an option that names the work."""
 
@@ -214,6 +257,12 @@ class InConversations:
     acts: Mapping[str, Reference] = field(default_factory=dict)
     """For the name of a class of `core.acts`, or of other work that a run is begun with: a function
     from the conversation's `agent.parts.Host` and the act to what became of it."""
+    for_steps: Mapping[str, Reference] = field(default_factory=dict)
+    """Tools that only the steps of recipes that name them have: for the name of each, a function
+    from the conversation's `agent.parts.Host` to the tool."""
+    mentions: Reference = ""
+    """Of an async function from the conversation's `agent.parts.Host` and a text with an `@` to
+    what the text mentions (`core.runtime.Mentioned`). Only one extension may have it."""
     remarks: Reference = ""
     """Of a function from a `tools.extension.ExtensionContext` to the code and text of each notice
     that a conversation begins with."""
@@ -242,8 +291,10 @@ class InFolders:
     blocks."""
     kinds: tuple[FileKind, ...] = ()
     prompts: Reference = ""
-    """Of a function from a `LocalEnvironment` to a `core.recipes.Recipes`: prompts that the user
-    runs by name."""
+    """Of a function from a `LocalEnvironment`, and the folders of recipes that ship, to a
+    `core.recipes.Recipes`: prompts that the user runs by name."""
+    shipped: str = ""
+    """The folder of recipes that ship, as `package/name`; see `folder_of`."""
     leftovers: Mapping[str, Reference] = field(default_factory=dict)
     """For a folder below that of the state: a function that removes from it what a crash left, and
     is called, if there is such a folder, before a session is opened."""

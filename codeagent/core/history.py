@@ -165,9 +165,7 @@ class CheckpointTimeline:
     def point(self, point_id: str) -> CheckpointCreated:
         """Raises CheckpointError for an unknown id."""
         if (found := self._created.get(point_id)) is None:
-            raise CheckpointError(
-                f"there is no point {point_id} in this session; nothing was changed"
-            )
+            raise CheckpointError(f"unknown point {point_id} in this session; nothing was changed")
         return found
 
     def undo_target(self, batches: int) -> Point:

@@ -37,8 +37,11 @@ _MINIMAL = (
     "TZ",
     "USER",
 )
-_FOLDERS = ("HOME", "SHELL", "TMPDIR")
-"""Those of them that are a path."""
+_PLACES = (
+    *("HOME", "SHELL", "TMPDIR", "GH_CONFIG_DIR"),
+    *("XDG_CONFIG_HOME", "XDG_RUNTIME_DIR", "XAUTHORITY", "SSL_CERT_FILE", "SSL_CERT_DIR"),
+)
+"""The variables that are a path, of those and of what programs of ours are given besides."""
 _GIB = 1 << 30
 NOWHERE = Path("/")
 """Where a program starts that might load code from the folder it starts in: only root can put some
@@ -64,12 +67,17 @@ GIT_COMMIT = HostProgram("git for commits", 2 * _GIB)
 COMMIT_HOOKS = HostProgram("git hooks of the repository", 4 * _GIB)
 SERVER = HostProgram("MCP server on the machine", 4 * _GIB)
 HOOK = HostProgram("hook", 4 * _GIB)
+STATUS_LINE = HostProgram("status command", _GIB)
 COMMAND = HostProgram("command without a sandbox", 4 * _GIB)
+CLIPBOARD = HostProgram("clipboard", _GIB)
 EDITOR = HostProgram("editor", None, "hung up")
+EDITOR_WINDOW = HostProgram("graphical editor", None, "left")
 BROWSER = HostProgram("browser", None, "left")
+NOTIFIER = HostProgram("notifier", _GIB)
 CREDENTIALS = HostProgram("Docker's credential helper", _GIB)
 PAGE_CONVERTER = HostProgram("converter of web pages", _GIB)
 IMAGE_BUILD = HostProgram("image build from packages", 4 * _GIB)
+GITHUB = HostProgram("gh", _GIB)
 NEW_REPOSITORY = HostProgram("git for a new repository", 2 * _GIB)
 VERSION = HostProgram("`--version`", _GIB)
 WATCHDOG_PROCESS = HostProgram("watchdog of these programs", None, "left")
@@ -84,18 +92,18 @@ def minimal(
     """Return the variables that any program may have, and those named by `more`, as far as they are
     set.
 
-    `outside`: no folder of PATH is in this one, and no other variable that any program may have
-    leads into it.
+    `outside`: no folder of PATH is in this one, and no other of `_PLACES` leads into it.
     """
-    kept = {name: environment[name] for name in _MINIMAL if name in environment}
-    if outside is not None:
-        kept["PATH"] = path_outside(kept.get("PATH", os.defpath), outside)
-        kept = {
-            n: value
-            for n, value in kept.items()
-            if n not in _FOLDERS or path_outside(value, outside) == value
-        }
-    return kept | {name: environment[name] for name in more if name in environment}
+    names = (*_MINIMAL, *more)
+    kept = {name: environment[name] for name in names if name in environment}
+    if outside is None:
+        return kept
+    kept["PATH"] = path_outside(kept.get("PATH", os.defpath), outside)
+    return {
+        name: value
+        for name, value in kept.items()
+        if name not in _PLACES or path_outside(value, outside) == value
+    }
 
 
 async def start_program(
@@ -169,6 +177,52 @@ def run_program(
             raise
     WATCHDOG.leave(mark)
     return subprocess.CompletedProcess(arguments, process.returncode, out, errors)
+
+
+async def finish_program(
+    row: HostProgram,
+    arguments: Sequence[str | Path],
+    *,
+    folder: str | Path,
+    environment: Mapping[str, str],
+    seconds: float,
+    data: bytes | None = None,
+    **streams: Any,
+) -> subprocess.CompletedProcess[bytes]:
+    """Start a program in a session of its own, give it `data` to read, and wait for its end.
+
+    After `seconds`, or if the wait is cancelled, its session is killed, with what it has left there.
+    Raises OSError, TimeoutError.
+    """
+    piped = {"stdout": subprocess.PIPE, "stderr": subprocess.PIPE} | streams
+    process = await start_program(
+        row,
+        arguments,
+        folder=folder,
+        environment=environment,
+        stdin=subprocess.DEVNULL if data is None else subprocess.PIPE,
+        start_new_session=True,
+        **piped,
+    )
+    try:
+        async with asyncio.timeout(seconds):
+            out, errors = await process.communicate(data)
+    except BaseException:
+        with suppress(ProcessLookupError):
+            os.killpg(process.pid, signal.SIGKILL)
+        # A program that left the session may hold a pipe, for which `wait` would wait.
+        close_pipes(process)
+        await process.wait()
+        raise
+    return subprocess.CompletedProcess(arguments, await process.wait(), out, errors)
+
+
+def close_pipes(process: asyncio.subprocess.Process) -> None:
+    """Close our ends of a process that has ended; a child may hold the others for ever."""
+    transport = getattr(process, "_transport", None)  # else it warns while a child holds a pipe
+    if transport is not None:
+        with suppress(PermissionError, ProcessLookupError):
+            transport.close()
 
 
 def _marked(row: HostProgram, environment: Mapping[str, str], mark: str | None) -> dict[str, str]:

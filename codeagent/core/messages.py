@@ -1,10 +1,12 @@
 """What the model sees: user, assistant and tool messages, and the rule that every call has exactly
 one result; and what a call may print before that."""
 
-from collections.abc import Awaitable, Generator, Sequence
+from collections.abc import Awaitable, Generator, Iterable, Sequence
+from dataclasses import field
 from typing import Annotated, Any, ClassVar, Literal, get_args
 
 from codeagent.core.dataclass import record
+from codeagent.core.display import Thumbnail
 from codeagent.core.json_types import JsonForm, JsonObject, OneOf
 
 
@@ -125,11 +127,30 @@ StopReason = Literal["end", "tool_calls", "length", "content_filter", "cut", "pa
 
 
 @record
+class Attachment:
+    """What a mention, a name after an `@`, brought into a prompt, as the user sees it."""
+
+    json_form: ClassVar[JsonForm] = JsonForm(omitted=("thumbnail", "details"))
+
+    name: str
+    """As it was typed."""
+    about: str
+    """How large it is, in a few words."""
+    thumbnail: Thumbnail | None = None
+    details: JsonObject = field(default_factory=dict)
+    """Which lines of a file it shows, in the form of the details of a `read` result."""
+
+
+@record
 class UserMessage:
+    json_form: ClassVar[JsonForm] = JsonForm(omitted=("attached",))
+
     role: Literal["user"] = "user"
     content: tuple[ContentPart, ...]
     source: UserSource = "prompt"
     """Where the text came from; `note` is written by codeagent itself."""
+    attached: tuple[Attachment, ...] = ()
+    """The attachments that it contains, if it is the note about a prompt's mentions."""
 
     @classmethod
     def from_text(cls, text: str, source: UserSource = "prompt") -> "UserMessage":
@@ -204,6 +225,19 @@ def is_at_work(messages: Sequence[Message]) -> bool:
 def text_of(content: tuple[ContentPart, ...]) -> str:
     """Return the text parts joined by newlines; images are left out."""
     return "\n".join(part.text for part in content if isinstance(part, TextPart))
+
+
+def shows_images(message: Message) -> bool:
+    return not isinstance(message, AssistantMessage) and any(
+        isinstance(part, ImagePart) for part in message.content
+    )
+
+
+def attached_to(messages: Iterable[Message]) -> tuple[Attachment, ...]:
+    """Return the attachments of the prompts among the messages."""
+    return tuple(
+        one for message in messages if isinstance(message, UserMessage) for one in message.attached
+    )
 
 
 class TranscriptCheck:

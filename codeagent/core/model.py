@@ -1,6 +1,7 @@
 """The model port: one request in, a stream of small events out."""
 
 from collections.abc import AsyncIterator, Callable
+from dataclasses import asdict, replace
 from typing import Literal, Protocol
 
 from codeagent.core.budget import Effort
@@ -166,6 +167,25 @@ class Model(Protocol):
 
 
 @dataclass(frozen=True)
+class ModelFacts:
+    """What is known about a model; a fact that is not known is None."""
+
+    window: int | None = None
+    """In tokens, for the prompt and the answer together."""
+    tools: bool | None = None
+    """Whether it can be given tools: it takes them, and its chat template has them."""
+    thinking: bool | None = None
+    images: bool | None = None
+    prices: tuple[float, float] | None = None
+    """US dollars per million tokens, of input and of output."""
+
+    def or_else(self, other: "ModelFacts") -> "ModelFacts":
+        """Return these facts, completed from `other`."""
+        known = {name: value for name, value in asdict(self).items() if value is not None}
+        return replace(other, **known)
+
+
+@dataclass(frozen=True)
 class ModelInUse:
     """The model of a conversation, and how it is used."""
 
@@ -180,6 +200,8 @@ class ModelInUse:
     """How its requests are sent, in a few words; empty if it sends none."""
     server: str = ""
     """The host, with its port if one is given, that its requests go to; empty if it sends none."""
+    images: bool | None = None
+    """Whether it sees images; None if that is not known."""
 
 
 def same_provider(name: str, other: str) -> bool:

@@ -133,6 +133,23 @@ class QueueOrdered(TypedNotice):
 
 
 @record
+class CallMarked(TypedNotice):
+    """The user wants a call of the waiting batch to be skipped, or to run after all."""
+
+    code: Literal["call.marked"] = "call.marked"
+    call_id: str
+    skipped: bool
+    """Whether it is skipped once the pause ends."""
+    reason: str = ""
+    """The reason for skipping it, for the model to read."""
+
+
+def skipped_by_user(reason: str) -> str:
+    """Return what the model reads of a call that the user skipped."""
+    return f"skipped by user: {reason.strip()}" if reason.strip() else "skipped by user"
+
+
+@record
 class CallEdited(TypedNotice):
     """The user changed the arguments of a call before it ran."""
 
@@ -363,6 +380,7 @@ AnyNotice = (
     | BudgetChanged
     | StepModeChanged
     | QueueOrdered
+    | CallMarked
     | CallEdited
     | RunPausing
     | RunPaused

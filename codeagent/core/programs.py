@@ -48,7 +48,7 @@ def why_not_found(name: str, workspace: Path) -> tuple[str, str]:
     """Say why `find_program` returned None, as a clause, and what to do about it."""
     found = shutil.which(name)
     if found is None:
-        return f"there is no {name} on PATH", f"install {name}"
+        return f"{name} is not on PATH", f"install {name}"
     return (
         f"{found} lies in the workspace {workspace}, where it may have been changed, so it is not run",
         "start codeagent in a project",
@@ -92,7 +92,12 @@ def this_program() -> str:
     except FileNotFoundError:
         pass  # the current folder was removed
     if path.name == "__main__.py":
-        return f"{shlex.quote(sys.executable)} -P -m {__package__.partition('.')[0]}"
+        name = __package__.partition(".")[0]
+        found = shutil.which(name)
+        # A detached session runs as a module; its program is the one beside its interpreter.
+        if found and Path(found).resolve().parent == Path(sys.executable).parent:
+            return name
+        return f"{shlex.quote(sys.executable)} -P -m {name}"
     if shutil.which(path.name) == str(path):
         return path.name
     return shlex.quote(str(path))

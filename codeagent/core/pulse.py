@@ -1,5 +1,6 @@
 """How the answer of a model is coming, in words that change as time passes."""
 
+import time
 from math import ceil
 from typing import Literal
 
@@ -119,6 +120,33 @@ def duration(seconds: float) -> str:
         return f"{whole} s"
     minutes, rest = divmod(whole, 60)
     return f"{minutes} min {rest} s" if minutes < 60 else f"{minutes // 60} h {minutes % 60} min"
+
+
+def ago(then: float, now: float) -> str:
+    """Return how long ago that was, or the day."""
+    seconds = max(0.0, now - then)
+    if seconds < 60:
+        return "just now"
+    if seconds < 3600:
+        return f"{seconds // 60:.0f} min ago"
+    if seconds < 86_400:
+        return f"{seconds // 3600:.0f} h ago"
+    return time.strftime("%Y-%m-%d", time.localtime(then))
+
+
+def tokens(count: int) -> str:
+    """Return `950`, `18.2k`, `200k` or `1M`."""
+    for size, unit in ((1_000_000, "M"), (1_000, "k")):
+        if count >= size * 0.99995:
+            return f"{count / size:.1f}".removesuffix(".0") + unit
+    return str(count)
+
+
+def dollars(cost: float) -> str:
+    """Return `$0.041` or `$1.24`; amounts below a tenth of a cent are shown as less than that."""
+    if 0 < cost < 0.001:
+        return "<$0.001"
+    return f"${cost:.3f}" if cost < 1 else f"${cost:.2f}"
 
 
 def _size(count: int) -> str:

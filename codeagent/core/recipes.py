@@ -24,7 +24,7 @@ InputValue = str | int | float | bool
 Values = Mapping[str, InputValue]
 """Checked inputs by name; an optional one without a default that was not given is not in it."""
 
-_PROMISED = frozenset({"agents", "channels", "hooks", "init", "login", "toolsets", "triggers"})
+_PROMISED = frozenset({"agents", "channels", "hooks", "login", "toolsets", "triggers"})
 """Commands that may be built in later."""
 _BUILT_IN = Path(__file__).parent / "names" / "slash_commands.txt"
 """The slash commands that are built in, one a line; `make docs` writes it."""
@@ -343,7 +343,7 @@ def find_recipe(recipes: Recipes, name: str) -> Recipe:
     found = next((recipe for recipe in recipes.listed if recipe.name == name), None)
     if found is None:
         broken = [str(problem) for problem in recipes.problems if problem.level == "error"]
-        what = f"there is no recipe {one_line(name, 64)}{_meant(name, (recipe.name for recipe in recipes.listed))}"
+        what = f"unknown recipe {one_line(name, 64)}{_meant(name, (recipe.name for recipe in recipes.listed))}"
         raise ConfigError("\n  ".join([what, *broken]))
     return found
 

@@ -15,6 +15,19 @@ _SECRET_NAME = lazy_regex(
 _LOGIN = lazy_regex(r"[A-Za-z][\w+.-]*://([^\s/?#@:]*:([^\s/?#]+))@")
 """A URL with a password, as in `DATABASE_URL`: who logs in and with what, then the password
 alone."""
+KEY_STARTS = (
+    ("sk-ant-", "ANTHROPIC_API_KEY"),
+    ("sk-or-", "OPENROUTER_API_KEY"),
+    ("AIza", "GEMINI_API_KEY"),
+    ("gsk_", "GROQ_API_KEY"),
+    ("xai-", "XAI_API_KEY"),
+    ("sk-", "OPENAI_API_KEY"),
+)
+"""How the keys of providers begin, and their environment variables; the first match counts."""
+_KEY = lazy_regex(
+    rf"(?<![\w-])(?:{'|'.join(start for start, _ in KEY_STARTS)})(?=[\w-]*\d)[\w-]{{16,}}"
+)
+"""A name of several words begins like a key as well, but has no digit."""
 _SHORTEST = 8
 _DEEPEST = 3
 _SHORTEST_PART = 6
@@ -26,6 +39,11 @@ or not."""
 def is_secret_name(name: str) -> bool:
     """Whether a variable of this name is taken to hold a secret."""
     return _SECRET_NAME.search(name) is not None
+
+
+def has_key(text: str) -> bool:
+    """Whether something in the text looks like a provider's API key."""
+    return _KEY.search(text) is not None
 
 
 def _spellings(value: str) -> set[str]:

@@ -10,6 +10,7 @@ from codeagent.core.dataclass import dataclass
 from codeagent.core.events import KnownEvent
 from codeagent.core.jobs import SessionJobs
 from codeagent.core.memory import OutputStore, Skills
+from codeagent.core.messages import UserMessage
 from codeagent.core.model import ModelInUse, ModelRequest
 from codeagent.core.policy import Rule
 from codeagent.core.sandbox import Sandbox, SandboxInfo
@@ -29,6 +30,20 @@ class OfferedText:
     """One line, in the words of whoever offers it."""
     inputs: tuple[tuple[str, str], ...] = ()
     """The arguments of a prompt, with a description of each."""
+    size: str = ""
+    """How large a resource is, in a few words; empty if that is not known."""
+
+
+@dataclass(frozen=True)
+class Mentioned:
+    """What the mentions in a text stand for."""
+
+    note: UserMessage | None = None
+    """Their content, for the model to read after the text; None if there is nothing to read."""
+    left: tuple[str, ...] = ()
+    """The names that stay text, each with the reason."""
+    refusal: str = ""
+    """Why the text must not be sent as it is."""
 
 
 @dataclass(frozen=True)
@@ -47,6 +62,11 @@ class SessionSummary:
     in_use: bool
     title: str = ""
     """The name that the user gave it."""
+
+    @property
+    def name(self) -> str:
+        """Its title, or else its first prompt."""
+        return self.title or self.prompt
 
 
 class AgentHandle(Protocol):
@@ -123,6 +143,10 @@ class AgentHandle(Protocol):
 
     async def texts(self, kind: TextKind) -> tuple[OfferedText, ...]:
         """Ask for the resources or prompts that are offered to the user now."""
+
+    async def mentioned(self, text: str) -> Mentioned:
+        """Read what the mentions in the text stand for, as far as that is possible without asking a
+        server; nothing is sent."""
 
 
 @dataclass(frozen=True)

@@ -99,6 +99,10 @@ class VisibleStream:
         for line in lines:
             self.write(line)
 
+    def draw(self, text: str) -> None:
+        """Write control sequences that are meant to act, such as colours around visible text."""
+        self._stream.write(text)
+
     def __getattr__(self, name: str) -> Any:
         return getattr(self._stream, name)
 
@@ -107,6 +111,15 @@ def one_line(text: str, width: int) -> str:
     """Return `visible` text on one line of at most `width` characters, cut with an ellipsis."""
     flat = " ".join(visible(text[: 4 * width]).split())
     return flat if len(flat) <= width else flat[: width - 1] + "…"
+
+
+def plain_line(text: str, width: int) -> str:
+    """Return `one_line` without emoji, for titles and notifications, where their width is not
+    known."""
+    short = one_line(text, 2 * width)
+    for start, end in reversed(emoji_spans(short)):
+        short = short[:start] + short[end:]
+    return one_line(short, width)
 
 
 def on_one_line(text: str) -> str:

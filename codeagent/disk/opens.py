@@ -216,3 +216,16 @@ def remove_empty_folders(parent: int, name: str) -> None:
     finally:
         os.close(fd)
     os.rmdir(name, dir_fd=parent)
+
+
+def file_inside(root: Path, path: str) -> Path | None:
+    """Return the real path of a file below a folder; None if it is elsewhere, or not a file.
+
+    Only for showing or naming it: it may be another file by the time it is opened.
+    """
+    base = os.path.realpath(root)
+    try:
+        found = Path(os.path.realpath(os.path.join(base, path)))  # noqa: PTH118  # `path` may hold anything
+        return found if found.is_relative_to(base) and found.is_file() else None
+    except (OSError, ValueError):
+        return None

@@ -19,6 +19,7 @@ from typing import Any, BinaryIO
 
 import platformdirs
 
+from codeagent.core.model import ModelFacts
 from codeagent.disk.opens import open_regular
 from codeagent.disk.private import replace_private
 
@@ -36,6 +37,24 @@ def is_scripted(model: str) -> bool:
 def context_window(model: str) -> int | None:
     """Return how many tokens a prompt may have; None if the table does not say."""
     return whole_number(entry(*spellings(model)).get("max_input_tokens"))
+
+
+def facts_of(model: str) -> ModelFacts | None:
+    """Return what the table knows about a model; None if it is not a chat model."""
+    found = entry(*spellings(model))
+    if not found:
+        return ModelFacts()
+    if found.get("mode", "chat") not in ("chat", "responses"):
+        return None
+    per_token = (found.get("input_cost_per_token"), found.get("output_cost_per_token"))
+    asked, said = (round(float(each or 0) * 1_000_000, 6) for each in per_token)
+    return ModelFacts(
+        window=whole_number(found.get("max_input_tokens")),
+        tools=bool(found.get("supports_function_calling")),
+        thinking=bool(found.get("supports_reasoning")),
+        images=bool(found.get("supports_vision")),
+        prices=(asked, said) if per_token != (None, None) else None,
+    )
 
 
 def has_price(model: str) -> bool:

@@ -15,6 +15,11 @@ _OVER = Turn(
     text="That was the demo: its model only knows this one repository. `/model` chooses a real one; run "
     "`codeagent` in your own repository to start there."
 )
+_ELSEWHERE = Turn(
+    text="The demo's model only knows the demo's own repository, and this is another one. `codeagent demo` shows it; "
+    "`/model` chooses a real model for this repository."
+)
+_RAN = lazy_regex(r"(?m)^Ran \d+ tests?\b")
 _HERE = Path(__file__).parent
 _AGAIN = "Let me pick up where I left off."
 _NO = lazy_regex(rf"(?m)^\[?{SAID_NO}(?:: (.*?))?(?:\. Nothing that it changed was taken.*)?$")
@@ -35,7 +40,7 @@ def demo_files() -> dict[str, str]:
 
 class DemoModel(ScriptedModel):
     """Follows its script, but asks again for what was denied or stopped, and says when the demo is
-    over."""
+    over or this is not its repository."""
 
     def _next(self, messages: Sequence[Message]) -> tuple[int, Turn]:
         denied = _denial(messages)
@@ -46,8 +51,11 @@ class DemoModel(ScriptedModel):
             )
         if self._played == len(self._turns):
             return self._played, _OVER
+        said = newest_input(messages)
+        if self._played == 1 and _RAN.search(said) and "test_calendar" not in said:
+            return self._played, _ELSEWHERE
         expect = self._turns[self._played].expect
-        if self._played and expect is not None and not re.search(expect, newest_input(messages)):
+        if self._played and expect is not None and not re.search(expect, said):
             return self._again(_AGAIN)
         return super()._next(messages)
 

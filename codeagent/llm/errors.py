@@ -40,34 +40,15 @@ _STATUSES = {
     "overloaded_error": 529,
 }
 """Of the codes and types that an error in the middle of a stream has in place of a status."""
-_QUOTA = lazy_regex(
-    r"insufficient_quota|exceeded your current quota|credit balance|billing", re.IGNORECASE
+_NO_CREDIT = (
+    r"insufficient_quota|exceeded your current quota|credit balance|billing[_ ]hard[_ ]limit"
 )
+_QUOTA = lazy_regex(rf"{_NO_CREDIT}|billing", re.IGNORECASE)
+_CREDIT = lazy_regex(_NO_CREDIT, re.IGNORECASE)
+"""In a 400, whose words may also quote the request."""
 _POLICY = lazy_regex(
     r"content_policy|content_filter|ContentPolicyViolation|safety system", re.IGNORECASE
 )
-_ABOUT_MODEL = lazy_regex(r"\bmodels?\b(?!s?/)|deployment", re.IGNORECASE)
-"""In a 404: the path was found, but not what was asked for there."""
-_TOOLS = r"(?:tools?|functions?|(?:tool|function)[-_ ](?:use|usage|call(?:s|ing)?))"
-_NO_TOOLS = lazy_regex(
-    rf"(?:not|n't) support (?:native |the use of )?[`'\"]?{_TOOLS}\b"
-    rf"|\b{_TOOLS}[`'\"]? (?:is|are) (?:not (?:currently )?|un)(?:supported|enabled|available|implemented)"
-    r"|no endpoints found that support tool use"
-    r"|--enable-auto-tool-choice|--tool-call-parser|requires? --jinja|cannot use tools with stream"
-    r"|not support parameters: \[[^\]]*'tools'"
-    r"|(?:unrecognized|unknown|unsupported|unexpected)[^\n]{0,40}[`'\": ]tools(?![\w.\[])",
-    re.IGNORECASE,
-)
-_ROLE = r"[`'\"]?(?:system|developer|tool)[`'\"]?"
-_NO_ROLE = lazy_regex(
-    rf"{_ROLE} (?:role|message|prompt|instruction)s? (?:is |are )?(?:not |un)(?:supported|allowed|enabled)"
-    rf"|not support (?:the )?{_ROLE} (?:role|message|prompt)"
-    rf"|(?:unsupported|unexpected|unknown|invalid)(?: message)? role\W+{_ROLE}"
-    r"|instruction is not enabled for"
-    r"|roles must alternate|only (?:the )?user,? (?:and )?(?:model|assistant)[\w ,]* roles are supported",
-    re.IGNORECASE,
-)
-"""How chat templates, and the servers that run them, refuse a message."""
 _PREFIX = lazy_regex(
     r"^(?:(?:litellm\.)?[\w ]{0,40}?(?:Error|Exception|Timeout)\s*[:-]\s*)+(?:Error code: \d+(?: - )?)?"
 )
@@ -75,6 +56,8 @@ _ADVICE = lazy_regex(
     r"\s*Handle with `litellm\.\w+`\.?|\blitellm\.(?:exceptions\.)?[A-Z]\w*\s*:?\s*"
 )
 """The names of litellm's classes, which it adds to a provider's words."""
+ANOTHER = "; choose another model with /model, or --model"
+"""What helps if the provider will not answer with this one."""
 _NO_END = "before any terminal event"
 """What litellm says of a stream of the responses API that was cut."""
 _HANG_UPS = {
@@ -203,7 +186,7 @@ class _Failure:
         self._address = request.address
         self._clean = clean
         self._text = " ".join(str(each) for each in self._chain)
-        self._quote = _quote(_provider_words(self._chain))
+        self._quote = _quote(_provider_words(self._chain)).removesuffix(".")
         self._status = next(filter(None, map(_status_of, reversed(self._chain))), None)
         """The innermost: litellm maps what the provider sent to statuses of its own."""
 
@@ -264,9 +247,11 @@ class _Failure:
                     "auth", f"key refused by {self._request.owner}: {said}{self._another_key()}"
                 )
             case 403:
-                return self._final("auth", f"the key may not use this model: {said}")
+                return self._final("auth", f"the key may not use this model: {said}{ANOTHER}")
             case 404:
                 return self._final("bad_request", self._not_found())
+            case 400 | 402 if status == 402 or _CREDIT.search(self._text):
+                return self._no_quota()
             case _:
                 return self._final("bad_request", f"the request was rejected: {said}")
 
@@ -283,18 +268,20 @@ class _Failure:
         return error
 
     def _another_key(self) -> str:
-        variable = self._request.key_variable
-        return (
-            f"; to change the key, set {variable} or choose /model, then Paste an API key"
-            if variable
-            else ""
-        )
+        variable, paste = self._request.key_variable, "choose /model, then Paste an API key"
+        if not variable:
+            return ""
+        if self._request.owner == self._request.address:  # the user's own server
+            return f"; to change the key, {paste}: a key kept for a server wins over {variable}"
+        return f"; to change the key, set {variable} or {paste}"
 
     def _not_found(self) -> str:
         """Say whether the model is missing or the path: a server without the path knows nothing of
         models."""
+        from codeagent.llm.refusals import lacks_path  # most requests never fail
+
         if not lacks_path(self._text):
-            return f"not found at {self._address}: {self._quote}; check the model's name"
+            return f"not found at {self._address}: {self._quote}; check the model's name, or choose one with /model"
         url = next(
             (
                 url
@@ -307,8 +294,12 @@ class _Failure:
 
     def _rate_limited(self) -> ModelError:
         if _QUOTA.search(self._text):
-            return self._final("rate_limit", f"the account has no quota left: {self._quote}")
+            return self._no_quota()
         return self._error("rate_limit", f"too many requests: {self._quote}")
+
+    def _no_quota(self) -> ModelError:
+        said = f"the account has no quota left: {self._quote}{ANOTHER}"
+        return self._final("rate_limit", said)
 
     def from_body(self) -> ModelError | None:
         came = next((cause for cause in self._chain if isinstance(cause, NotAStream)), None)
@@ -346,26 +337,9 @@ class _Failure:
         return ModelError(said, kind=kind, status=status, retryable=retryable, retry_after=after)
 
 
-def lacks_path(said: str) -> bool:
-    """Tell whether a 404 is about the path, not about a model or what it cannot do."""
-    return _ABOUT_MODEL.search(said) is None and _NO_TOOLS.search(said) is None
-
-
 def words_of(error: BaseException) -> str:
     """Return all that an error and its causes say."""
     return " ".join(map(str, _causes(error)))
-
-
-def refuses_tools(error: ModelError) -> bool:
-    """Tell whether the provider or the model has no native tool calls; wrong tools are another
-    matter."""
-    return error.kind in ("bad_request", "server") and _NO_TOOLS.search(str(error)) is not None
-
-
-def refuses_roles(error: ModelError) -> bool:
-    """Tell whether the model's chat template takes no system or tool messages, or none in this
-    order."""
-    return error.kind in ("bad_request", "server") and _NO_ROLE.search(str(error)) is not None
 
 
 def retry_after(value: str | None, now: Callable[[], float]) -> float | None:

@@ -12,7 +12,7 @@ from codeagent.core.model import Model
 from codeagent.llm.catalog import is_scripted
 from codeagent.llm.provider_tools import MakeProviderTools, ProviderTools
 from codeagent.llm.providers import native_target
-from codeagent.llm.retry import LONGEST_SILENCE, MAX_ATTEMPTS, FoldingModel, RetryingModel
+from codeagent.llm.retry import LONGEST_SILENCE, MAX_ATTEMPTS, AdaptingModel, RetryingModel
 from codeagent.llm.server_knowledge import ServerKnowledge
 from codeagent.llm.usage import Price
 
@@ -86,7 +86,7 @@ def open_model(
         provider_tools=options.provider_tools,
         learned=learned,
     )
-    wrapped = _wrapped(FoldingModel(model, learned), options.wraps, learned)
+    wrapped = _wrapped(AdaptingModel(model, learned), options.wraps, learned)
     return RetryingModel(wrapped, silence=options.silence)
 
 

@@ -1,34 +1,23 @@
 """Tries an API key on its provider before it is kept."""
 
-import asyncio
 from collections.abc import Mapping
 from typing import Literal
-from urllib.parse import urlsplit
 
 from codeagent.core.dataclass import dataclass
 from codeagent.llm.providers import providers
 
-
-@dataclass(frozen=True)
-class _Trial:
-    path: str = "/models"
-    """Needs a valid key, and costs nothing."""
-    header: str = "Authorization"
-    """Where the key goes."""
-    base: str | None = None
-    """Where the path is, if not below the provider's address."""
-
-
 _TRIALS = {
-    "anthropic": _Trial("/v1/models", "x-api-key"),
-    "openai": _Trial(),
-    "gemini": _Trial("/v1beta/models", "x-goog-api-key"),
-    "mistral": _Trial(),
-    "deepseek": _Trial(base="https://api.deepseek.com"),
-    "xai": _Trial(),
-    "groq": _Trial(),
-    "openrouter": _Trial("/key"),
+    "anthropic": "",
+    "openai": "",
+    "gemini": "",
+    "mistral": "",
+    "deepseek": "",
+    "xai": "",
+    "groq": "",
+    "openrouter": "/key",
 }
+"""The path that needs a valid key, and costs nothing, at each provider; empty: its list of
+models."""
 _TRIAL_SECONDS = 8.0
 
 
@@ -48,27 +37,16 @@ async def try_key(variable: str, key: str, environment: Mapping[str, str]) -> Ke
     provider = next((name for name in _TRIALS if variable in providers()[name].keys), None)
     if provider is None:
         return KeyTrial("unknown", "not tried")
-    from codeagent.llm.server_details import answer_of  # not needed before a key is pasted
-    from codeagent.net.http import HttpClient
+    from codeagent.llm.model_lists import ask_provider  # not needed before a key is pasted
 
-    trial, row = _TRIALS[provider], providers()[provider]
-    base = (row.custom_base(environment) or trial.base or row.base or "").rstrip("/")
-    host = urlsplit(base).netloc or base
-    sent = f"Bearer {key}" if trial.header == "Authorization" else key
-    headers = {trial.header: sent, "anthropic-version": "2023-06-01"}
-    client = HttpClient(_TRIAL_SECONDS)
-    try:
-        async with asyncio.timeout(_TRIAL_SECONDS):
-            status, _ = await answer_of(client, "GET", base + trial.path, headers)
-    except TimeoutError:
-        status = None
-    finally:
-        await client.close()
-    if not status:
+    host, status, _ = await ask_provider(
+        provider, key, environment, seconds=_TRIAL_SECONDS, path=_TRIALS[provider]
+    )
+    if status is None:
         return KeyTrial("unknown", f"not tried: cannot reach {host}")
     if status == 200:
         return KeyTrial("accepted", f"accepted by {host}")
     # Gemini answers 400 to an invalid key.
-    if status in (401, 403) or (status == 400 and trial.header == "x-goog-api-key"):
+    if status in (401, 403) or (status == 400 and provider == "gemini"):
         return KeyTrial("refused", f"refused by {host} (status {status})")
     return KeyTrial("unknown", f"not tried: {host} answered with status {status}")

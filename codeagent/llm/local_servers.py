@@ -64,24 +64,19 @@ async def server_at(address: str, key: str | None = None) -> LocalServer | KeyWa
     list any."""
     from codeagent.llm.providers import server_root  # not needed before a server is named
     from codeagent.llm.server_details import answer_of, object_of
-    from codeagent.net.http import HttpClient
+    from codeagent.net.http import http_client
 
     root, query = server_root(address)
     name = urlsplit(root).netloc
     refused = False
     headers = {} if key is None else {"Authorization": f"Bearer {key}"}
-    client = HttpClient(_NAMED_SECONDS)
-    try:
-        async with asyncio.timeout(_NAMED_SECONDS):
+    with suppress(TimeoutError):
+        async with http_client(_NAMED_SECONDS) as client:
             for base in (f"{root}/v1", root):
                 status, body = await answer_of(client, "GET", f"{base}/models{query}", headers)
                 if status == 200 and (models := _listed(object_of(body))):
                     return LocalServer(name, base + query, models)
                 refused = refused or status in (401, 403)
-    except TimeoutError:
-        pass
-    finally:
-        await client.close()
     return KeyWanted(name) if refused else None
 
 

@@ -27,11 +27,13 @@ from codeagent.core.model import (
 from codeagent.core.redact import Redactor
 from codeagent.llm.answer_budget import AnswerBudget
 from codeagent.llm.errors import FailedRequest, model_error, words_of
+from codeagent.llm.per_message import PerMessage
 from codeagent.llm.provider_tools import MakeProviderTools, ProviderTools, left_out, new_containers
 from codeagent.llm.providers import DEFAULT_MAX_TOKENS, Target
 from codeagent.llm.server_knowledge import ServerKnowledge
 from codeagent.llm.stream import Accumulator, StreamPiece
 from codeagent.llm.usage import Price, estimated_usage, usage_so_far, with_cost, with_tool_cost
+from codeagent.llm.wire import in_words
 
 _LONGEST_TURN = 0.002
 _TURNS = 8
@@ -77,6 +79,7 @@ class ProviderModel(ABC):
         )
         self._target: Target | None = None
         self._room = AnswerBudget()
+        self._in_words = PerMessage(in_words)
 
     @property
     def context_window(self) -> int | None:
@@ -113,6 +116,8 @@ class ProviderModel(ABC):
         if self._target is None:
             self._target = await self._find_target()
         self._target = self._declaring(self._target, request)
+        if not sees_images(self._target, self._learned.images):
+            request = replace(request, messages=tuple(self._in_words(request.messages)))
         if self._pacing is not None:
             while not await self._pacing.may_begin(self._room.estimate(request), self._idle):
                 yield Heartbeat()
@@ -210,6 +215,15 @@ class ProviderModel(ABC):
         if figures is None or figures.cost_usd is None:
             usage = with_tool_cost(target, usage, new_containers(message, request.messages))
         yield ModelAnswer(message, usage)
+
+
+def sees_images(target: Target, said: bool | None = None) -> bool:
+    """Tell whether a model sees images: what its server `said`, or else the table; True if nobody
+    says."""
+    if said is not None:
+        return said
+    known = bool(target.facts) or target.provider == "deepseek"
+    return not known or bool(target.facts.get("supports_vision"))
 
 
 class _Refused(Exception):

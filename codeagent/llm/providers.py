@@ -241,7 +241,7 @@ def native_target(
         or row.key
         or _NO_KEY
     )
-    headers = _JSON | _headers(provider, key, environment)
+    headers = _JSON | key_headers(provider, key, environment)
     urls = (
         _urls(provider, base, format_) if base != row.base else (_url(provider, base, format_), "")
     )
@@ -451,7 +451,7 @@ def without_v1(base: str) -> str:
     return address.rstrip("/").removesuffix("/v1") + mark + query
 
 
-def _headers(provider: str, key: str, environment: Mapping[str, str]) -> dict[str, str]:
+def key_headers(provider: str, key: str, environment: Mapping[str, str]) -> dict[str, str]:
     """Return the headers with the key, and those that say on whose behalf the request is."""
     bearer = {"Authorization": f"Bearer {key}"}
     match provider:

@@ -1,5 +1,5 @@
 """Models around models: one repeats a request whose failure will pass, one falls back to another
-model, one does without system messages."""
+model, one does without system messages and images."""
 
 import asyncio
 import random
@@ -8,7 +8,7 @@ from collections.abc import AsyncIterator, Awaitable, Callable
 from functools import partial
 
 from codeagent.core.errors import CodeagentError, ModelError, ModelErrorKind
-from codeagent.core.messages import AssistantMessage
+from codeagent.core.messages import AssistantMessage, shows_images
 from codeagent.core.model import (
     Adapted,
     FellBack,
@@ -86,31 +86,42 @@ class ModelWrapper:
             yield event
 
 
-class FoldingModel(ModelWrapper):
-    """A model that is sent system messages until its template refuses them; that is remembered, and
-    said once."""
+class AdaptingModel(ModelWrapper):
+    """A model that is sent system messages and images until they are refused; that is remembered,
+    and said once."""
 
     def __init__(self, inner: Model, learned: ServerKnowledge) -> None:
         super().__init__(inner)
         self._learned = learned
 
     def stream(self, request: ModelRequest) -> AsyncIterator[ModelEvent]:
-        from codeagent.llm.errors import refuses_roles  # not for a script
+        sent, folds = request, self._learned.folds_roles
+        shows = self._learned.images is not False and any(map(shows_images, request.messages))
+        if folds:
+            from codeagent.llm.folded_roles import folded  # few templates need it
 
-        if self._learned.folds_roles:
-            return self._folded(request)
-        return self._unless_refused(request, refuses_roles, partial(self._fold, request))
+            sent = folded(request)
 
-    async def _fold(self, request: ModelRequest, error: ModelError) -> AsyncIterator[ModelEvent]:
-        self._learned.folds_roles = True
-        yield Adapted(f"{error}; instructions are sent in the user's messages from here on")
-        async for event in self._folded(request):
+        def refused(error: ModelError) -> bool:
+            """Tell whether the model refuses something that it was sent and can do without."""
+            from codeagent.llm.refusals import refuses_images, refuses_roles  # most never fail
+
+            return (not folds and refuses_roles(error)) or (shows and refuses_images(error))
+
+        return self._unless_refused(sent, refused, partial(self._adapt, request))
+
+    async def _adapt(self, request: ModelRequest, error: ModelError) -> AsyncIterator[ModelEvent]:
+        from codeagent.llm.refusals import refuses_images, refuses_roles
+
+        # Another request to the same model may have learned it while this one was on its way.
+        if refuses_roles(error) and not self._learned.folds_roles:
+            self._learned.folds_roles = True
+            yield Adapted(f"{error}; instructions are sent in the user's messages from here on")
+        elif refuses_images(error) and not self._learned.refused_images:
+            self._learned.refused_images = True
+            yield Adapted(f"{error}; images are replaced with words from here on")
+        async for event in self.stream(request):
             yield event
-
-    def _folded(self, request: ModelRequest) -> AsyncIterator[ModelEvent]:
-        from codeagent.llm.folded_roles import folded  # few templates need it
-
-        return self._inner.stream(folded(request))
 
 
 class RetryingModel(ModelWrapper):
@@ -252,7 +263,9 @@ class FallbackModel(ModelWrapper):
         except ModelError as error:
             if error.kind not in _PASSED_ON:
                 raise
-            reason = str(error)
+            from codeagent.llm.errors import ANOTHER  # most requests never fail
+
+            reason = str(error).removesuffix(ANOTHER)
         second = await self._opened(reason)
         self._first = None
         self._inner = second

@@ -4,8 +4,8 @@ import time
 from collections.abc import Callable, Mapping
 from typing import TYPE_CHECKING, ClassVar, Protocol
 
-if TYPE_CHECKING:  # asked only by those who have a server of their own
-    from codeagent.llm.server_details import ServedModel
+if TYPE_CHECKING:  # only those who have a server of their own ask it
+    from codeagent.core.model import ModelFacts
 
 _FRESH = 30.0
 """Seconds for which what the server said is trusted after a reconnection, unless the connection
@@ -42,7 +42,7 @@ class ServerKnowledge:
         self._base = base
         self._headers = headers or {}
         self._model = model
-        self._facts: ServedModel | None = None
+        self._facts: ModelFacts | None = None
         self._stale = base is not None
         self.asked = 0
         """How often the server has said what it can do; each time, what was known before may be out
@@ -50,6 +50,7 @@ class ServerKnowledge:
         self._asked_at = 0.0
         self.folds_roles = False
         """The model's template takes no messages but those of the user and the assistant."""
+        self.refused_images = False
 
     @property
     def window(self) -> int | None:
@@ -58,6 +59,13 @@ class ServerKnowledge:
     @property
     def lacks_tools(self) -> bool:
         return self._facts is not None and self._facts.tools is False
+
+    @property
+    def images(self) -> bool | None:
+        """Whether the model sees images; None if the server does not say."""
+        if self.refused_images:
+            return False
+        return self._facts.images if self._facts else None
 
     def lost(self) -> None:
         """Take note that the connection ended: what answers next may be another server, or have

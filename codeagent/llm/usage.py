@@ -11,7 +11,7 @@ from codeagent.core.dataclass import dataclass
 from codeagent.core.lazy_regex import lazy_regex
 from codeagent.core.messages import AssistantMessage, Message, TextPart, Usage
 from codeagent.core.model import ModelRequest
-from codeagent.llm.catalog import entry, has_rates
+from codeagent.llm.catalog import entry, has_rates, spellings
 from codeagent.llm.providers import Target
 
 _INPUT, _OUTPUT, _REASONING = (
@@ -128,7 +128,7 @@ def _cost(target: Target, usage: Usage) -> float | None:
     """Return US dollars; None if no price is known."""
     if not has_rates(target.facts):
         return None
-    rate = _rates(target, usage.input_tokens)
+    rate = _rates(target.facts, target.provider, usage.input_tokens)
     read, written = usage.cache_read_tokens, usage.cache_write_tokens
     thought = min(usage.reasoning_tokens, usage.output_tokens)
     cost = max(usage.input_tokens - read - written, 0) * rate(_INPUT)
@@ -138,21 +138,26 @@ def _cost(target: Target, usage: Usage) -> float | None:
     )
 
 
+def prompt_cost(model: str, prompt: int) -> float | None:
+    """Return the US dollars of a prompt of that many tokens, none of them cached; None if no price
+    is known."""
+    facts = entry(*spellings(model))
+    if not has_rates(facts):
+        return None
+    return prompt * _rates(facts, model.partition("/")[0], prompt)(_INPUT)
+
+
 class _Rate(Protocol):
     def __call__(self, *names: str) -> float:
         """Return the first of these rates that is known, in dollars per token; 0 if none is."""
 
 
-def _rates(target: Target, prompt: int) -> _Rate:
+def _rates(facts: Mapping[str, Any], provider: str, prompt: int) -> _Rate:
     """Return the rates for a prompt of that many tokens: a long one costs more for every token of
     the request."""
-    rates = {name: value for name, value in target.facts.items() if isinstance(value, int | float)}
+    rates = {name: value for name, value in facts.items() if isinstance(value, int | float)}
     tiers = sorted(
-        (
-            tier
-            for tier in target.facts.get("tiered_pricing") or ()
-            if len(tier.get("range", ())) == 2
-        ),
+        (tier for tier in facts.get("tiered_pricing") or () if len(tier.get("range", ())) == 2),
         key=lambda tier: float(tier["range"][0]),
     )
     if tiers and _INPUT in tiers[-1]:
@@ -162,12 +167,12 @@ def _rates(target: Target, prompt: int) -> _Rate:
             name: tier[name] for name in _ALL if tier.get(name) is not None
         }
     else:
-        inclusive = target.provider == "xai"
+        inclusive = provider == "xai"
         above = [found for found in map(_ABOVE.fullmatch, rates) if found is not None]
         for found in sorted(above, key=_threshold):
             if prompt > _threshold(found) or (inclusive and prompt == _threshold(found)):
                 rates[found[1]] = rates[found[0]]
-    quiet = off_peak_rates(target.facts, datetime.now(UTC))
+    quiet = off_peak_rates(facts, datetime.now(UTC))
     rates |= {name: quiet[name] for name in _ALL if name in quiet}
 
     def rate(*names: str) -> float:

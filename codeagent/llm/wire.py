@@ -8,6 +8,7 @@ a failed call says so: by a flag if the format has one, else in its first line.
 
 import math
 from collections.abc import Mapping, Sequence
+from dataclasses import replace
 from itertools import dropwhile, takewhile
 from typing import Any
 
@@ -21,12 +22,13 @@ from codeagent.core.messages import (
     TextPart,
     ToolMessage,
     UserMessage,
+    shows_images,
 )
 from codeagent.core.model import ModelRequest
 from codeagent.core.sanitize import one_line
 from codeagent.core.tool import ToolDefinition
 from codeagent.llm.per_message import Converted, in_order
-from codeagent.llm.providers import Family
+from codeagent.llm.providers import Family, Target
 from codeagent.llm.stream import is_object
 
 Wire = dict[str, Any]
@@ -109,6 +111,18 @@ def thinking_arguments(
     }
 
 
+def said_thinking(effort: Effort, target: Target) -> str:
+    """Return how the model is asked to think that much, in a few words; empty if it is not asked."""
+    asked = thinking_arguments(effort, target.family, target.max_tokens, target.facts, target.room)
+    match asked:
+        case {"thinking": {"budget_tokens": int(most)}}:
+            return f"up to {most:,} tokens of thinking"
+        case {"reasoning_effort": str(word)}:
+            return f"asked for as effort {word}"
+        case _:
+            return "it is not asked to think"
+
+
 def asked_effort(
     effort: Effort | None, family: Family, messages: Sequence[Message]
 ) -> tuple[Effort | None, bool]:
@@ -175,26 +189,28 @@ def to_tools(tools: Sequence[ToolDefinition], family: Family) -> list[Wire]:
     return wire
 
 
-def chat_messages(message: Message, *, images: bool = True) -> Converted[Wire]:
-    """Convert one message for the OpenAI family: a tool message holds only text, so its images come
-    later.
+def in_words(message: Message) -> Message:
+    """Return the message for a model that does not see images: as one text, with words in place of
+    each image."""
+    match message:
+        case UserMessage(content=content) | ToolMessage(content=content) if shows_images(message):
+            return replace(message, content=(TextPart(text=only_text(content, _UNREAD)),))
+        case _:
+            return message
 
-    `images`: the model can read them; to others, words say that there was one.
-    """
+
+def chat_messages(message: Message) -> Converted[Wire]:
+    """Convert one message for the OpenAI family: a tool message holds only text, so its images come
+    later."""
     match message:
         case UserMessage():
-            content = (
-                _user_content(message.content) if images else only_text(message.content, _UNREAD)
-            )
-            return Converted(({"role": "user", "content": content},))
+            return Converted(({"role": "user", "content": _user_content(message.content)},))
         case AssistantMessage():
             return Converted((_assistant(message, message.text),))
         case ToolMessage():
-            text = only_text(message.content, _IMAGE_FOLLOWS if images else _UNREAD)
+            text = only_text(message.content, _IMAGE_FOLLOWS)
             said = f"{_ERROR}\n{text}" if message.is_error else text
-            shown = [
-                _part(part) for part in message.content if images and isinstance(part, ImagePart)
-            ]
+            shown = [_part(part) for part in message.content if isinstance(part, ImagePart)]
             label = {"type": "text", "text": from_result_of(message)}
             wire = {"role": "tool", "tool_call_id": message.call_id, "content": said}
             return Converted((wire,), (label, *shown) if shown else (), in_batch=True)

@@ -287,6 +287,17 @@ class HttpClient:
             await pool.aclose()
 
 
+@asynccontextmanager
+async def http_client(seconds: float) -> AsyncIterator[HttpClient]:
+    """Yield a client whose requests may take `seconds` together, and close it. Raises TimeoutError."""
+    client = HttpClient(seconds)
+    try:
+        async with asyncio.timeout(seconds):
+            yield client
+    finally:
+        await client.close()
+
+
 def _sendable(value: str) -> bool:
     """Tell whether a header may have this value: above all, it has no line break."""
     return value.isascii() and value.isprintable()

@@ -165,7 +165,7 @@ def unanswered(path: str, error: BaseException) -> SandboxUnavailable:
     )
     if number in (errno.ENOENT, errno.ENOTSOCK, errno.ENOTDIR):
         remedy = f"install and start one (Debian, Ubuntu: sudo apt-get install docker.io), {_OFF}"
-        return SandboxUnavailable(f"no Docker engine: there is no socket at {path}", remedy)
+        return SandboxUnavailable(f"no Docker engine: no socket at {path}", remedy)
     if number == errno.ECONNREFUSED:
         remedy = f"start it (sudo systemctl start docker), {_OFF}"
         return SandboxUnavailable(

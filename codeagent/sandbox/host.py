@@ -11,7 +11,7 @@ from functools import partial
 from pathlib import Path
 
 from codeagent.core.errors import SandboxUnavailable
-from codeagent.core.host_programs import COMMAND, WATCHDOG, new_mark, start_program
+from codeagent.core.host_programs import COMMAND, WATCHDOG, close_pipes, new_mark, start_program
 from codeagent.core.messages import OutputStream
 from codeagent.core.programs import find_program
 from codeagent.core.redact import is_secret_name
@@ -29,7 +29,6 @@ from codeagent.core.watchdog import MARK
 from codeagent.sandbox.freeze import FreezeLock
 from codeagent.sandbox.process_tree import (
     ProcessTree,
-    close_pipes,
     living,
     pause_all,
     resume_all,
@@ -80,7 +79,7 @@ class HostSandbox:
             image_origin="none",
             user=f"{os.getuid()}:{os.getgid()}",
             network="open",
-            warnings=("there is no sandbox: commands run on this machine with your rights",),
+            warnings=("no sandbox: commands run on this machine with your rights",),
         )
 
     is_ready = True

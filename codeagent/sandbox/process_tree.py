@@ -101,14 +101,6 @@ async def stop_all(process: asyncio.subprocess.Process, tree: ProcessTree) -> in
     return len(seen)
 
 
-def close_pipes(process: asyncio.subprocess.Process) -> None:
-    """Close our ends of a process that has ended; a child may hold the others for ever."""
-    transport = getattr(process, "_transport", None)  # else it warns while a child holds a pipe
-    if transport is not None:
-        with suppress(PermissionError, ProcessLookupError):
-            transport.close()
-
-
 async def pause_all(
     trees: Collection[ProcessTree], frozen: FrozenList
 ) -> frozenset[tuple[int, int]]:

@@ -24,6 +24,7 @@ ENVIRONMENT = {
     "LANG": "C.UTF-8",
     "TERM": "dumb",
     "CI": "1",
+    "PYTHONDONTWRITEBYTECODE": "1",
     "PAGER": "cat",
     "GIT_PAGER": "cat",
     "GIT_TERMINAL_PROMPT": "0",
@@ -36,7 +37,7 @@ ENVIRONMENT = {
 
 Commands that only read run without approval, and `git status` is one: so git must not take a folder
 for a repository because files of the workspace make it look like one, with a configuration that
-names programs.
+names programs. And running the tests is to change nothing: Python writes no bytecode beside them.
 """
 
 _READ_ONLY_DEVICES = {

@@ -14,7 +14,7 @@ from pathlib import Path
 from typing import Literal
 
 from codeagent.core.errors import EngineError, SandboxLost, SandboxUnavailable
-from codeagent.core.host_programs import SERVER, minimal, new_mark, start_program
+from codeagent.core.host_programs import SERVER, close_pipes, minimal, new_mark, start_program
 from codeagent.core.programs import SEARCH_VARIABLES, find_program, why_not_found
 from codeagent.core.sandbox import RunningProgram, StdioProgram
 from codeagent.disk.locks import locked, try_lock
@@ -28,7 +28,7 @@ from codeagent.sandbox.exec_stream import ExecStream, ExecTarget, start_exec
 from codeagent.sandbox.freeze import FreezeLock
 from codeagent.sandbox.guard import SessionResources
 from codeagent.sandbox.mounts import PinnedEntry
-from codeagent.sandbox.process_tree import ProcessTree, close_pipes, stop_all, ticks
+from codeagent.sandbox.process_tree import ProcessTree, stop_all, ticks
 from codeagent.sandbox.profile import HOME
 from codeagent.sandbox.spec import SandboxSpec
 from codeagent.sandbox.tasks import all_done, in_thread, run_to_end

@@ -148,7 +148,9 @@ def _remove(folder: int, name: str) -> None:
 def describe(container: Container, test: SelfTest) -> SandboxInfo:
     """Describe a container that may be used."""
     absent = (
-        (f"not in the sandbox: {', '.join(missing)}",) if (missing := test.missing_tools) else ()
+        (f"commands in the sandbox will not find {', '.join(missing)}",)
+        if (missing := test.missing_tools)
+        else ()
     )
     return SandboxInfo(
         kind="docker",

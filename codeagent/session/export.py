@@ -58,7 +58,7 @@ def written_down(
     def clean(text: str) -> str:
         return visible(redactor.clean(text))
 
-    title = clean(" ".join((summary.title or summary.prompt).split())[:120]) or session_id
+    title = clean(" ".join(summary.name.split())[:120]) or session_id
     heading = Heading(
         session_id, title, clean(summary.workspace), clean(summary.model), summary.modified
     )

@@ -1,14 +1,12 @@
 """Folds a session's events into what is needed to resume it: the conversation, its queue, its jobs
 and its mode."""
 
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import field, replace
-from typing import TYPE_CHECKING
 
 from codeagent.core.acts import Queued
 from codeagent.core.compaction import ContextCompacted
 from codeagent.core.dataclass import dataclass
-from codeagent.core.display import DiffBlock
 from codeagent.core.events import (
     CheckpointRestored,
     JobFinished,
@@ -21,12 +19,11 @@ from codeagent.core.events import (
     SteerQueued,
     ToolCallAdded,
     ToolResultAdded,
-    ToolStarted,
 )
 from codeagent.core.history import BranchingHistory, CheckpointTimeline, TodoTimeline, walk
 from codeagent.core.jobs import EndedJob, Job, Trigger, TriggerAdded, TriggerFired, TriggerStopped
-from codeagent.core.json_types import MAIN, JsonObject
-from codeagent.core.messages import AssistantMessage, Message, ToolCall, UserMessage, text_of
+from codeagent.core.json_types import MAIN
+from codeagent.core.messages import Message, ToolCall, UserMessage, text_of
 from codeagent.core.model import ModelInUse
 from codeagent.core.notes import (
     job_note,
@@ -40,7 +37,6 @@ from codeagent.core.notes import (
 )
 from codeagent.core.notices import (
     OWN_TEXT_FILLS,
-    TOOLSET_USE,
     JobListens,
     MessageReceived,
     ModeChanged,
@@ -51,20 +47,18 @@ from codeagent.core.notices import (
     QueueOrdered,
     RecipeStepBegun,
     TextRead,
-    ToolsetChosen,
 )
 from codeagent.core.policy import Mode, NetworkLevel
 from codeagent.session.transcript import (
+    ENDED,
     AnyEvent,
-    Transcript,
+    ToolDetails,
+    details_in,
     rebuilt_line,
+    said_of_unanswered,
     transcript,
     with_typed_pins,
 )
-
-if TYPE_CHECKING:  # it needs pydantic
-    from codeagent.core.channels import ChannelKind
-    from codeagent.core.tool import ToolResult
 
 CHOICES = frozenset({"run.started", "notice"})
 """The types of events that `last_mode` and `last_model` look at."""
@@ -75,37 +69,8 @@ class OpenCall:
     """A call the log has no result for."""
 
     call: ToolCall
-    started: bool
-
-
-@dataclass(frozen=True)
-class ToolDetails:
-    """What one call that ran read and changed: what the read-before-write guard is rebuilt from."""
-
-    name: str
-    details: JsonObject
-    call_id: str = ""
-    changed: tuple[str, ...] = ()
-    """Paths of the files that it changed itself."""
-    in_context: bool = True
-    """Its result is still part of the conversation; a compaction removes or prunes results."""
-
-    @property
-    def by_user(self) -> bool:
-        """Whether the user chose it, so that it belongs to no call."""
-        return not self.call_id
-
-    @classmethod
-    def of(
-        cls, call_id: str, name: str, result: "ToolResult | ToolResultAdded"
-    ) -> "ToolDetails | None":
-        """Return those of a result; None if it tells of no file and nothing else that is kept."""
-        changed = tuple(
-            block.path
-            for block in result.blocks
-            if isinstance(block, DiffBlock) and result.error is None
-        )
-        return cls(name, result.details, call_id, changed) if result.details or changed else None
+    said: str
+    """What the model reads in place of its result."""
 
 
 @dataclass(frozen=True)
@@ -209,16 +174,16 @@ def fold(events: Sequence[AnyEvent]) -> History:
     session."""
     own = list(with_typed_pins(own_events(events)))
     results = {event.call_id: event for event in own if isinstance(event, ToolResultAdded)}
-    started = {event.call_id for event in own if isinstance(event, ToolStarted)}
+    left = said_of_unanswered(own)
     questions: dict[str, tuple[str, ...]] = {}
     walked = walk(own)
-    told = transcript(walked.items, results, started, questions)
+    told = transcript(walked.items, results, left, questions)
     return History(
-        line=rebuilt_line(
-            told, walked, lambda items: transcript(items, results, started, questions)
-        ),
+        line=rebuilt_line(told, walked, lambda items: transcript(items, results, left, questions)),
         open_calls=tuple(
-            OpenCall(call, call.id in started) for call in told.calls if call.id not in results
+            OpenCall(call, left.get(call.id, ENDED))
+            for call in told.calls
+            if call.id not in results
         ),
         undelivered=_undelivered(own),
         notes=_notes(own),
@@ -232,7 +197,7 @@ def fold(events: Sequence[AnyEvent]) -> History:
             heard=tuple(event.place for event in own if isinstance(event, TextRead)),
             model=_last_server(own),
         ),
-        details=tuple(_details(own, results, told)),
+        details=tuple(details_in(own, results, told)),
         dropped=tuple(told.dropped),
         call_ids=frozenset(results)
         | {event.call_id for event in own if isinstance(event, ToolCallAdded)}
@@ -246,47 +211,6 @@ def fold(events: Sequence[AnyEvent]) -> History:
         ),
         todo=TodoTimeline(own),
     )
-
-
-def _details(
-    events: Sequence[AnyEvent], results: Mapping[str, ToolResultAdded], told: Transcript
-) -> Iterator[ToolDetails]:
-    """Yield what the calls that ran read and changed; after a compaction, what is left of the
-    earlier ones is known.
-
-    What the user chose of toolsets is among them, as if the model had done it. Calls of an answer
-    that was discarded are not: the model never had their results.
-    """
-    discarded = _discarded(events)
-    left = told.answered
-    for event in events:
-        match event:
-            case ToolsetChosen(toolset=name, tools=tools, on=on):
-                yield ToolDetails(TOOLSET_USE, {"toolset": name, "tools": list(tools), "on": on})
-            case ToolResultAdded() if event.call_id in discarded:
-                pass
-            case ToolResultAdded() if event is results[event.call_id] and event.executed:
-                if (details := ToolDetails.of(event.call_id, event.name, event)) is not None:
-                    yield replace(
-                        details, in_context=event.seq > told.compacted_at or event.call_id in left
-                    )
-            case _:
-                pass
-
-
-def _discarded(events: Iterable[AnyEvent]) -> set[str]:
-    """Return the ids of the calls that were announced in an answer that was never complete."""
-    announced: set[str] = set()
-    said: set[str] = set()
-    for event in events:
-        match event:
-            case ToolCallAdded():
-                announced.add(event.call_id)
-            case MessageAdded(message=AssistantMessage() as message):
-                said.update(call.id for call in message.calls)
-            case _:
-                pass
-    return announced - said
 
 
 def _undelivered(events: Sequence[AnyEvent]) -> tuple[Queued, ...]:
@@ -376,40 +300,6 @@ def _triggers(events: Sequence[AnyEvent]) -> tuple[Trigger, ...]:
         if isinstance(event, TriggerAdded | TriggerFired | TriggerStopped)
     )
     return tuple({trigger.id: trigger for trigger in told}.values())
-
-
-def tools_read_about(details: Iterable[ToolDetails]) -> set[str]:
-    """Return the names of the tools whose documentation the model has read, and still has."""
-    found = (
-        item.details.get("tool") for item in details if item.name == "info" and item.in_context
-    )
-    return {name for name in found if isinstance(name, str)}
-
-
-def created_channels(history: History) -> "tuple[tuple[str, ChannelKind], ...]":
-    """Return name and kind of the channels that the agent added in the session, each once."""
-    created: dict[str, ChannelKind] = {}
-    for item in history.details:
-        match item.details:
-            case {"channel": str(channel), "kind": "queue" | "broadcast" as kind} if (
-                item.name == "create_channel"
-            ):
-                created[channel] = kind
-            case _:
-                pass
-    return tuple(created.items())
-
-
-def watched_channels(history: History) -> tuple[str, ...]:
-    """Return the channels that the agent watched last in the session."""
-    watched: dict[str, bool] = {}
-    for item in history.details:
-        match item.details:
-            case {"channel": str(channel), "watched": bool(on)} if item.name == "watch_channel":
-                watched[channel] = on
-            case _:
-                pass
-    return tuple(channel for channel, on in watched.items() if on)
 
 
 def last_mode(events: Iterable[AnyEvent]) -> Mode | None:

@@ -5,13 +5,14 @@ import json
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
 from pathlib import Path
+from typing import Any
 
 from codeagent.core.dataclass import dataclass
 from codeagent.core.errors import SessionError
 from codeagent.disk.private import UnsafeFile, read_small, replace_private
 from codeagent.session.lock import changing
 
-_LARGEST = 64 * 1024 * 1024
+_LARGEST = 256 * 1024 * 1024
 _LONGEST = 4_000
 """Characters of a prompt that the cache holds; a session with a longer one is read each time."""
 _MOST_TITLE = 200
@@ -30,36 +31,36 @@ class Beginning:
         """Nothing that is added to the log changes it."""
         return bool(self.workspace and self.model and self.prompt) and len(self.prompt) <= _LONGEST
 
+    @classmethod
+    def of(cls, row: Any) -> "Beginning | None":
+        """Return what a row of the cache holds; None if it is missing or damaged."""
+        return cls(*row) if _are_texts(row, 3) else None
 
-class BeginningsCache:
-    """Remembers how sessions began, in a file that may be lost or damaged: then the logs are read
-    again."""
+
+class SessionCache:
+    """What was read of sessions, by their ids, in a file that may be lost or damaged: then the logs
+    are read again."""
 
     def __init__(self, path: Path) -> None:
         self._path = path
-        self._known = _texts(path, 3)
+        self._rows = _rows(path)
         self._changed = False
 
-    def get(self, session_id: str) -> Beginning | None:
-        found = self._known.get(session_id)
-        return None if found is None else Beginning(*found)
+    def get(self, session_id: str) -> Any:
+        """Return what was put in, as JSON has it, or whatever a damaged file has there."""
+        return self._rows.get(session_id)
 
-    def put(self, session_id: str, beginning: Beginning) -> None:
-        if beginning.is_final:
-            self._known[session_id] = [beginning.workspace, beginning.model, beginning.prompt]
-            self._changed = True
+    def put(self, session_id: str, row: list[Any]) -> None:
+        self._rows[session_id] = row
+        self._changed = True
 
     def save(self, ids: set[str]) -> None:
-        """Write the file if anything was added, without sessions that are gone; a failure costs
+        """Write the file if anything was put in, without sessions that are gone; a failure costs
         only time later."""
         if self._changed:
-            kept = {
-                session_id: texts for session_id, texts in self._known.items() if session_id in ids
-            }
+            kept = {session_id: row for session_id, row in self._rows.items() if session_id in ids}
             with suppress(OSError):
-                replace_private(
-                    self._path, json.dumps(kept).encode("utf-8", "replace"), synced=False
-                )
+                replace_private(self._path, json.dumps(kept).encode(), synced=False)
 
 
 class SessionTitles:
@@ -69,7 +70,8 @@ class SessionTitles:
         self._path = path
 
     def all(self) -> dict[str, str]:
-        return {session_id: texts[0] for session_id, texts in _texts(self._path, 1).items()}
+        rows = _rows(self._path).items()
+        return {session_id: row[0] for session_id, row in rows if _are_texts(row, 1)}
 
     def give(self, session_id: str, title: str) -> None:
         """Give a title, or take it away with an empty one. Raises SessionError: nothing was changed
@@ -102,21 +104,19 @@ class SessionTitles:
             )
 
 
-def _texts(path: Path, count: int) -> dict[str, list[str]]:
-    """Read a file of so many texts by session; what does not fit is left out."""
+def _rows(path: Path) -> dict[str, Any]:
+    """Read a file of JSON values by session; empty if it is damaged."""
     try:
-        raw = json.loads(read_small(path, _LARGEST) or b"{}")
+        rows = json.loads(read_small(path, _LARGEST) or b"{}")
     except (UnsafeFile, ValueError, RecursionError):
         return {}
-    if not isinstance(raw, dict):
-        return {}
-    return {
-        session_id: texts
-        for session_id, texts in raw.items()
-        if isinstance(texts, list)
-        and len(texts) == count
-        and all(isinstance(text, str) for text in texts)
-    }
+    return rows if isinstance(rows, dict) else {}
+
+
+def _are_texts(row: Any, count: int) -> bool:
+    return (
+        isinstance(row, list) and len(row) == count and all(isinstance(text, str) for text in row)
+    )
 
 
 def bytes_below(folder: Path) -> int:

@@ -90,13 +90,13 @@ def _acquired(fd: int, *, shared: bool = False) -> bool:
     deadline = time.monotonic() + _PATIENCE
     while not try_lock(fd, shared=shared):
         holder = _pid(os.pread(fd, 32, 0))
-        if time.monotonic() > deadline or (holder is not None and _lives(holder)):
+        if time.monotonic() > deadline or (holder is not None and lives(holder)):
             return False
         time.sleep(0.01)
     return True
 
 
-def _lives(pid: int) -> bool:
+def lives(pid: int) -> bool:
     try:
         os.kill(pid, 0)
     except ProcessLookupError:

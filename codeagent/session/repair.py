@@ -11,6 +11,7 @@ from codeagent.core.approval_events import ApprovalRequested, ApprovalResolved
 from codeagent.core.dataclass import dataclass
 from codeagent.core.errors import ConfigError
 from codeagent.core.events import (
+    AsideAnswered,
     JobFinished,
     JobStarted,
     KnownEvent,
@@ -195,15 +196,15 @@ def closing_events(
         ToolFinished(call_id=tool.call_id, name=tool.name, is_error=True, duration_ms=0)
         for tool in _unfinished(own)
     ]
-    closing += [_no_result(each.call, each.started) for each in history.open_calls]
+    closing += [_no_result(each.call, each.said) for each in history.open_calls]
     begun = _calls(own, ToolStarted)
     answered = _calls(own, ToolResultAdded)
     closing += [
-        _no_result(call, call.id in begun)
+        _no_result(call, ENDED_MIDWAY if call.id in begun else ENDED)
         for call in _discarded(own, {each.call.id for each in history.open_calls})
     ]
     closing += [
-        _no_result(ToolCall(id=command.call_id, name=SHELL), True, dict(command.arguments))
+        _no_result(ToolCall(id=command.call_id, name=SHELL), ENDED_MIDWAY, dict(command.arguments))
         for command in _commands(own)
         if command.call_id not in answered
     ]
@@ -239,17 +240,20 @@ def _discarded(events: Sequence[AnyEvent], open_ids: set[str]) -> list[ToolCall]
 
 
 def _no_result(
-    call: ToolCall, started: bool, details: dict[str, JsonValue] | None = None
+    call: ToolCall, text: str, details: dict[str, JsonValue] | None = None
 ) -> ToolResultAdded:
-    text = ENDED_MIDWAY if started else ENDED
+    skipped = text not in (ENDED, ENDED_MIDWAY)
     return ToolResultAdded(
         call_id=call.id,
         name=call.name,
         content=(TextPart(text=text),),
         is_error=True,
-        executed=started,
-        error=ErrorInfo(kind="cancelled", message=text.removeprefix("cancelled: ")),
+        executed=text == ENDED_MIDWAY,
+        error=ErrorInfo(
+            kind="skipped" if skipped else "cancelled", message=text.removeprefix("cancelled: ")
+        ),
         details=details or {},
+        approval="user" if skipped else None,
     )
 
 
@@ -286,7 +290,11 @@ def _end_of_run(events: Sequence[AnyEvent]) -> list[KnownEvent]:
             reason="interrupted",
             text=said[-1] if said else "",
             usage=sum(
-                (event.usage for event in run if isinstance(event, TurnFinished | SummaryWritten)),
+                (
+                    event.usage
+                    for event in run
+                    if isinstance(event, TurnFinished | SummaryWritten | AsideAnswered)
+                ),
                 Usage(),
             ),
             turns=sum(isinstance(event, TurnStarted) for event in run),

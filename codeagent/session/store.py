@@ -8,6 +8,7 @@ import secrets
 import time
 from collections.abc import Callable, Iterable, Iterator
 from contextlib import AsyncExitStack, contextmanager, suppress
+from dataclasses import astuple
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -207,31 +208,33 @@ class SessionStore:
         if len(matches) == 1:
             return matches[0]
         if not matches:
-            raise SessionNotFound(f"there is no session {prefix!r}; see: codeagent sessions list")
+            raise SessionNotFound(f"unknown session {prefix!r}; see: codeagent sessions list")
         some = ", ".join(matches[:5])
         raise SessionNotFound(
             f"{len(matches)} sessions begin with {prefix!r}: {some}; give more of it"
         )
 
-    def last(self, workspace: str | None = None) -> str:
-        """Return the session written to last, in `workspace` if given. Raises SessionNotFound."""
+    def last(self, *folders: str) -> str:
+        """Return the session written to last, in one of `folders` if given. Raises
+        SessionNotFound."""
         for session_id in self.last_written_first():
-            if workspace is None or self.is_of(session_id, workspace):
+            if not folders or any(self.is_of(session_id, folder) for folder in folders):
                 return session_id
-        where = f" of {workspace}" if workspace else ""
-        raise SessionNotFound(f"there is no session{where} yet; codeagent run PROMPT makes one")
+        where = f" of {folders[0]}" if folders else ""
+        raise SessionNotFound(f"no session{where} yet; codeagent run PROMPT makes one")
 
     def summaries(self) -> list[SessionSummary]:
         """Describe every session, the one written to last first."""
-        from codeagent.session.listing import BeginningsCache  # a run lists nothing
+        from codeagent.session.listing import Beginning, SessionCache  # a run lists nothing
 
         titles = self.titles.all()
-        known = BeginningsCache(self._root.parent / "session-beginnings.json")
+        known = SessionCache(self._root.parent / "session-beginnings.json")
         found = []
         for session_id, log, locked in self._statuses():
-            if (beginning := known.get(session_id)) is None:
+            if (beginning := Beginning.of(known.get(session_id))) is None:
                 beginning = self._beginning(session_id)
-                known.put(session_id, beginning)
+                if beginning.is_final:
+                    known.put(session_id, list(astuple(beginning)))
             title = titles.get(session_id, "")
             found.append(self._summary(session_id, log, beginning, title, locked=locked))
         known.save({summary.id for summary in found})
@@ -322,9 +325,7 @@ class SessionStore:
 
     def _require(self, session_id: str) -> None:
         if not self._is_session(session_id):
-            raise SessionNotFound(
-                f"there is no session {session_id!r}; see: codeagent sessions list"
-            )
+            raise SessionNotFound(f"unknown session {session_id!r}; see: codeagent sessions list")
 
     def _is_session(self, name: str) -> bool:
         known = _ID.fullmatch(name) or _CHILD.fullmatch(name)

@@ -111,9 +111,7 @@ class AvailableToolsets:
         """Return a toolset as it is now. Raises NotFound, which names the closest."""
         found = self.all()
         if name not in found:
-            raise NotFound(
-                f"there is no toolset {one_line(name, 100)!r}{nearest_or_all(name, found)}"
-            )
+            raise NotFound(f"unknown toolset {one_line(name, 100)!r}{nearest_or_all(name, found)}")
         return found[name]
 
     async def ready(self, name: str) -> Toolset:

@@ -65,7 +65,7 @@ class _JobTool(Tool[ArgsT]):
             return self._jobs.get(job_id)
         except KeyError:
             known = ", ".join(job.id for job in self._jobs.jobs()[-_MOST_NAMED:]) or "none"
-            raise NotFound(f"there is no job {job_id[:40]!r}; there are: {known}") from None
+            raise NotFound(f"unknown job {job_id[:40]!r}; there are: {known}") from None
 
     async def _ended(self, job: Job, most: int, *before: str) -> ToolResult:
         """Return how the job ended: its last printed lines, and the lines that its call returned
@@ -88,7 +88,7 @@ class JobListTool(_JobTool[NoArgs]):
         lines = [job_line(job) for job in jobs[-_MOST_LISTED:]]
         if len(jobs) > _MOST_LISTED:
             lines.insert(0, f"({len(jobs) - _MOST_LISTED} older ones are left out)")
-        return ToolResult.from_text("\n".join(lines) or "There are no jobs.")
+        return ToolResult.from_text("\n".join(lines) or "No jobs.")
 
 
 class JobWaitTool(_JobTool[JobWaitArgs]):

@@ -86,7 +86,7 @@ class Toolsets:
         """Return the problems of sources, and of choices and groups that turned out to be wrong."""
         found = self.available.all()
         lost = (
-            ToolProblem(name, f"there is no such toolset{nearest_or_all(name, found)}")
+            ToolProblem(name, f"unknown toolset{nearest_or_all(name, found)}")
             for name in self._choices.beyond({*found, *self.available.to_come()})
         )
         return (*self.sources.problems(), *lost, *self.available.problems())

@@ -1,5 +1,9 @@
 """What a user can do with a key, a slash command, or both: the type of a row of the tables."""
 
+from collections.abc import Iterable
+from dataclasses import replace
+from typing import Any
+
 from codeagent.core.dataclass import dataclass
 from codeagent.core.extension import CommandGroup
 
@@ -65,3 +69,8 @@ class Action:
         if ":" in self.handler:
             return f"command('{self.id}')"
         return self.handler
+
+
+def with_same(rows: Iterable[Action], **fields: Any) -> tuple[Action, ...]:
+    """Return the rows with these fields, in which all of them are the same."""
+    return tuple(replace(row, **fields) for row in rows)

@@ -5,10 +5,12 @@ import asyncio
 import os
 import sys
 import time
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import replace
 from typing import Any
 
+from textual.driver import Driver
+from textual.filter import LineFilter
 from textual.screen import ModalScreen, Screen
 
 from codeagent.core.errors import CodeagentError
@@ -33,7 +35,11 @@ _SCROLLBACK_LINES = 2000
 class CodeagentApp(GuardedApp):
     """Holds screens, theme and keys; the conversation itself belongs to the chat screen."""
 
+    DEFAULT_CSS = """
+    ModalScreen:inline { border: none; height: 100%; }
+    """
     ENABLE_COMMAND_PALETTE = False
+    INLINE_PADDING = 0
     TITLE = "codeagent"
 
     def __init__(
@@ -48,7 +54,11 @@ class CodeagentApp(GuardedApp):
         """`extensions` gives every extension, for the names of keys in the user's file; `clock`
         seconds since the epoch."""
         # Textual answers NO_COLOR with grey; only a theme without colours of its own has none.
-        super().__init__(ansi_color=True if "NO_COLOR" in os.environ else None)
+        super().__init__(
+            ansi_color=True if "NO_COLOR" in os.environ else None,
+            driver_class=_inline_driver() if options.inline else None,
+        )
+        self.inline = options.inline
         self._open_client = open_client
         self.folders = folders
         self.keys = Keymap()
@@ -71,8 +81,12 @@ class CodeagentApp(GuardedApp):
     def kept_session(self) -> str:
         return self.chat.state.status.now.conversation.session
 
+    def get_line_filters(self) -> Sequence[LineFilter]:
+        return [*super().get_line_filters(), *self.look.filters]
+
     def on_mount(self) -> None:
         self._use_keys()
+        self.look.watch()
 
     def on_unmount(self) -> None:
         self._draft.release()
@@ -166,6 +180,12 @@ class CodeagentApp(GuardedApp):
         self.chat.state.document.remark(text, "warning")
 
 
+def _inline_driver() -> type[Driver]:
+    from codeagent.tui.inline import InlineDriver  # most screens are not drawn below the shell
+
+    return InlineDriver
+
+
 def _run_command(chat: ChatScreen, row: Action, argument: str) -> None:
     from codeagent.tui.pages.slash import run  # not at the top: it loads every page and list
 
@@ -188,9 +208,9 @@ def run_app(
 
 def _farewell(chat: ChatScreen) -> str:
     """Print what stays in the terminal: the end of the conversation, and how to resume it."""
-    lines = chat.view.plain_text().splitlines() if chat.state.document.blocks else []
+    lines = chat.view.to_leave().splitlines() if chat.state.document.blocks else []
     session = chat.state.status.now.conversation.session
-    if not lines:
+    if not lines and not chat.launch_options.inline:
         return ""
     again = [f"resume with: {this_program()} --resume {session}"] if session else []
     return "\n".join([*lines[-_SCROLLBACK_LINES:], "", *again, ""])

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, TypeVar, get_args
 from codeagent.core.dataclass import dataclass
 from codeagent.core.extension import CommandGroup, Extension, SlashCommand
 from codeagent.core.sanitize import one_line
-from codeagent.tui.actions import Action
+from codeagent.tui.actions import Action, with_same
 from codeagent.tui.fuzzy import alike
 from codeagent.tui.keys import KEYS, SCOPES, Scope
 
@@ -28,94 +28,83 @@ _WITHOUT_KEYS: dict[CommandGroup, tuple[Action, ...]] = {
             arguments="[session]",
             while_running=False,
         ),
-        Action(
-            "command.fork",
-            "continue in a copy; without that prompt (from 1) and all after it, if given",
-            does="sessions:fork",
-            arguments="[prompt]",
-            while_running=False,
-            needs_conversation=True,
-        ),
-        Action(
-            "command.rename",
-            "give the session a title, or take it away",
-            does="sessions:rename",
-            arguments="[title]",
-            needs_conversation=True,
-        ),
-        Action(
-            "command.export",
-            "write the session down: as .md, .html with a search, or .jsonl",
-            does="sessions:export",
-            arguments="[file]",
-            needs_conversation=True,
-        ),
-        Action(
-            "command.diff",
-            "what changed in this session; revert parts of it",
-            needs_conversation=True,
-        ),
-        Action(
-            "command.undo",
-            "undo what the last batch changed",
-            does="rewind:undo",
-            arguments="[batches]",
-            while_running=False,
-            needs_conversation=True,
-        ),
-        Action(
-            "command.redo",
-            "restore what was undone",
-            does="rewind:redo",
-            while_running=False,
-            needs_conversation=True,
-        ),
-        Action(
-            "command.rewind",
-            "go back to an earlier moment: files, conversation, or both",
-            does="rewind:rewind",
-            while_running=False,
-            needs_conversation=True,
-        ),
-        Action(
-            "command.step",
-            "pause before every batch; skip or edit calls of a waiting batch",
-            does="running:step",
-            arguments="[on|off|go|skip N|edit N]",
-            needs_conversation=True,
-        ),
-        Action(
-            "command.pause",
-            "pause at the next boundary, between two batches of calls",
-            does="running:pause",
-            needs_conversation=True,
-        ),
-        Action(
-            "command.plan",
-            "plan before anything is changed; then start it",
-            does="running:plan",
-            arguments="[goal|start|edit]",
-            needs_conversation=True,
-        ),
-        Action(
-            "command.compact",
-            "replace the older part of the conversation with a summary; a hint says what it must cover",
-            does="running:compact",
-            arguments="[hint|use|edit|keep]",
-            needs_conversation=True,
-        ),
-        Action(
-            "command.pin",
-            "keep a line word for word, however often the conversation is compacted",
-            does="running:pin",
-            arguments="[text]",
-            needs_conversation=True,
-        ),
-        Action(
-            "command.unpin",
-            "no longer keep a pinned line",
-            does="running:unpin",
-            arguments="number",
+        *with_same(
+            (
+                Action(
+                    "command.fork",
+                    "continue in a copy; without that prompt (from 1) and all after it, if given",
+                    does="sessions:fork",
+                    arguments="[prompt]",
+                    while_running=False,
+                ),
+                Action(
+                    "command.rename",
+                    "give the session a title, or take it away",
+                    does="sessions:rename",
+                    arguments="[title]",
+                ),
+                Action(
+                    "command.export",
+                    "write the session down: as .md, .html with a search, or .jsonl",
+                    does="sessions:export",
+                    arguments="[file]",
+                ),
+                Action("command.diff", "what changed in this session; revert parts of it"),
+                Action(
+                    "command.undo",
+                    "undo what the last batch changed",
+                    does="rewind:undo",
+                    arguments="[batches]",
+                    while_running=False,
+                ),
+                Action(
+                    "command.redo",
+                    "restore what was undone",
+                    does="rewind:redo",
+                    while_running=False,
+                ),
+                Action(
+                    "command.rewind",
+                    "go back to an earlier moment: files, conversation, or both",
+                    does="rewind:rewind",
+                    while_running=False,
+                ),
+                Action(
+                    "command.step",
+                    "pause before every batch; skip or edit calls of a waiting batch",
+                    does="running:step",
+                    arguments="[on|off|go|skip N|unskip N|edit N]",
+                ),
+                Action(
+                    "command.pause",
+                    "pause at the next boundary, between two batches of calls",
+                    does="running:pause",
+                ),
+                Action(
+                    "command.plan",
+                    "plan before anything is changed; then start it",
+                    does="running:plan",
+                    arguments="[goal|start|edit]",
+                ),
+                Action(
+                    "command.compact",
+                    "replace the older part of the conversation with a summary; a hint says what it must cover",
+                    does="running:compact",
+                    arguments="[hint|use|edit|keep]",
+                ),
+                Action(
+                    "command.pin",
+                    "keep a line word for word, however often the conversation is compacted",
+                    does="running:pin",
+                    arguments="[text]",
+                ),
+                Action(
+                    "command.unpin",
+                    "no longer keep a pinned line",
+                    does="running:unpin",
+                    arguments="number",
+                ),
+            ),
             needs_conversation=True,
         ),
         Action("command.todo", "the model's to-do list", does="running:todo"),
@@ -148,6 +137,7 @@ _WITHOUT_KEYS: dict[CommandGroup, tuple[Action, ...]] = {
         Action(
             "command.model",
             "choose the model",
+            does="models:model",
             arguments="[name]",
             while_running=False,
             needs_conversation=True,
@@ -155,6 +145,7 @@ _WITHOUT_KEYS: dict[CommandGroup, tuple[Action, ...]] = {
         Action(
             "command.effort",
             "how much the model thinks",
+            does="models:effort",
             arguments="[off|low|medium|high|tokens]",
             while_running=False,
             needs_conversation=True,
@@ -166,8 +157,15 @@ _WITHOUT_KEYS: dict[CommandGroup, tuple[Action, ...]] = {
             arguments="[$2|200k tokens|30 min|10 batches|off]",
             needs_conversation=True,
         ),
-        Action("command.cost", "tokens and money of this conversation", aliases=("usage",)),
-        Action("command.context", "what fills the model's context"),
+        Action("command.cost", "tokens and money of this conversation"),
+        Action(
+            "command.context",
+            "what fills the model's context, and what to do about it",
+            needs_conversation=True,
+        ),
+        Action(
+            "command.stats", "calls and durations of this conversation", needs_conversation=True
+        ),
     ),
     "screen": (Action("command.theme", "choose the colours", arguments="[name]"),),
     "about": (
@@ -179,8 +177,24 @@ _WITHOUT_KEYS: dict[CommandGroup, tuple[Action, ...]] = {
             arguments="[trust|distrust|on SET|off SET]",
             needs_conversation=True,
         ),
+        Action(
+            "command.agents",
+            "the agents that worked for this conversation: state, tokens, answer",
+            needs_conversation=True,
+        ),
         Action("command.skills", "how-tos of the project and of yours that the agent can read"),
-        Action("command.config", "the settings in force"),
+        Action("command.extensions", "the features beyond the conversation, and what each brings"),
+        Action(
+            "command.config",
+            "all settings and where each comes from; changes yours",
+            does="config:config",
+            arguments="[setting [value]]",
+        ),
+        Action(
+            "command.feedback",
+            "write a report of what you saw, to attach to an issue",
+            arguments="[text]",
+        ),
         Action("command.exit", "quit", does="slash:leave", aliases=("quit", "q")),
     ),
 }
@@ -207,6 +221,8 @@ class ActionTable:
     """Every scope of keys, in the order of the key sheet."""
     switched_off: Mapping[str, str] = field(default_factory=dict)
     """The extension of each command that is missing because the extension is switched off."""
+    replaced: Mapping[str, str] = field(default_factory=dict)
+    """The name in `keys.yaml` for each that was replaced."""
 
     @cached_property
     def by_id(self) -> Mapping[str, Action]:
@@ -225,10 +241,13 @@ def table_with(on: Iterable[Extension], off: Iterable[Extension] = ()) -> Action
     keys = list(KEYS)
     commands = [(row.name, row) for row in COMMANDS]
     scopes = list(SCOPES.items())
+    replaced: dict[str, str] = {}
     for extension in on:
         keys += page_rows(extension)
         for page in extension.screen.keys:
             _put(scopes, page.after, (page.scope, Scope(page.heading)))
+            for key in page.keys:
+                replaced |= dict.fromkeys(key.replaces, f"{page.scope}.{key.name}")
         for command in extension.screen.commands:
             last = [name for name, row in commands if row.group == command.group][-1]
             _put(commands, command.after or last, (command.name, _row(command)))
@@ -239,7 +258,11 @@ def table_with(on: Iterable[Extension], off: Iterable[Extension] = ()) -> Action
         for name in (command.name, *command.aliases)
     }
     return ActionTable(
-        tuple(keys), tuple(row for _, row in commands), dict(scopes), switched_off=switched_off
+        tuple(keys),
+        tuple(row for _, row in commands),
+        dict(scopes),
+        switched_off=switched_off,
+        replaced=replaced,
     )
 
 
@@ -282,10 +305,10 @@ def mistyped(text: str, commands: Iterable[Action], switched_off: Mapping[str, s
     is switched off."""
     word = one_line(text.split(maxsplit=1)[0].removeprefix("/"), 40)
     if (extension := switched_off.get(word.lower())) is not None:
-        return f"there is no /{word}: {extension} is switched off"
+        return f"/{word} is not available: {extension} is switched off"
     names = (name for row in commands for name in (row.name, *row.aliases))
     meant = " or ".join(f"/{name}" for name in alike(word.lower(), names, 3))
-    return f"there is no /{word}" + (
+    return f"unknown command /{word}" + (
         f"; did you mean {meant}?" if meant else "; /help lists the commands"
     )
 

@@ -1,5 +1,4 @@
-"""Records a failure of the screen: one line for the user, and a file with a report without
-secrets."""
+"""Writes reports without secrets: of a failure of the screen, and of what a user saw."""
 
 import os
 import platform
@@ -56,22 +55,37 @@ def record_survived(
     )
 
 
+def record_feedback(said: str, state: Path, *, session: str, redact: Callable[[str], str]) -> str:
+    """Write what the user says, with versions and facts about the terminal, into a file (mode 0600)
+    below `state`; returns the one line to show."""
+    where = _written(state / "feedback", redact(_report(said, session)))
+    return (
+        f"{where}; nothing was sent: attach it to an issue, with /export if the conversation helps"
+    )
+
+
 def _recorded(
     error: BaseException, state: Path, *, session: str | None, redact: Callable[[str], str]
 ) -> tuple[str, str]:
     """Write the report; returns what the error was, and where the report is."""
-    try:
-        where = f"report: {_write(state / 'crashes', redact(_report(error, session)))}"
-    except OSError as failure:
-        where = f"the report could not be written ({failure.strerror})"
+    found = "".join(traceback.format_exception(error))
+    where = _written(state / "crashes", redact(_report(found, session)))
     return one_line(redact(_summary(error)), _WIDTH), where
+
+
+def _written(folder: Path, report: str) -> str:
+    try:
+        return f"report: {_write(folder, report)}"
+    except OSError as failure:
+        return f"the report could not be written ({failure.strerror})"
 
 
 def _summary(error: BaseException) -> str:
     return "".join(traceback.format_exception_only(error)).strip()
 
 
-def _report(error: BaseException, session: str | None) -> str:
+def _report(text: str, session: str | None) -> str:
+    """The text below what is known about this installation and its terminal."""
     from importlib import metadata  # too slow to import on a start without a crash
 
     size = shutil.get_terminal_size()
@@ -85,7 +99,7 @@ def _report(error: BaseException, session: str | None) -> str:
         **{name: os.environ[name] for name in _TERMINAL_FACTS if name in os.environ},
     }
     lines = [f"{name}: {value}" for name, value in facts.items()]
-    return visible("\n".join([*lines, "", "".join(traceback.format_exception(error))]))
+    return visible("\n".join([*lines, "", text]))
 
 
 def _write(folder: Path, text: str) -> Path:

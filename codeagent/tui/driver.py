@@ -23,13 +23,18 @@ from textual.message import Message
 
 from codeagent.core.dataclass import dataclass
 from codeagent.core.lazy_regex import lazy_regex
-from codeagent.core.sanitize import emoji_spans
+from codeagent.core.sanitize import emoji_spans, plain_line
 from codeagent.tui.terminal import TerminalGuard
 
 _SAVE = "\x1b7"
 _BACK = "\x1b8"
 START = "\x1b[200~"
 END = "\x1b[201~"
+_TITLE = "\x1b]2;{}\x07"
+_KEEP_TITLE, _TITLE_BEFORE = "\x1b[22;2t", "\x1b[23;2t"
+"""Push and pop the title; where the terminal has no stack of titles, an empty one leaves it to the
+terminal."""
+_LONGEST_TITLE = 100
 _CHUNK = 64 * 1024
 """Characters collected for one write, if Textual has several pieces to write at once."""
 
@@ -275,6 +280,7 @@ class TerminalDriver(LinuxDriver):
             # Textual reads it from the environment, which the user's editor inherits.
             constants.ESCAPE_DELAY = _ESCAPE_DELAY  # type: ignore[misc]  # declared Final
         self._stopped = False
+        self._title = ""
         self._until, self._enough = os.pipe()
 
     def start_application_mode(self) -> None:
@@ -282,6 +288,25 @@ class TerminalDriver(LinuxDriver):
         # Textual reads the size in the handler; if the next signal interrupts it, the older size is
         # reported last.
         signal.signal(signal.SIGWINCH, lambda *_: self._in_loop(self._tell_size))
+
+        if title := self._title:
+            self._title = ""
+            self.set_title(title)
+
+    def stop_application_mode(self) -> None:
+        if self._title:
+            self.write(f"{_TITLE.format('')}{_TITLE_BEFORE}")
+        super().stop_application_mode()
+
+    def set_title(self, text: str) -> None:
+        """Set the window's title to any text; the title before it returns when the screen is
+        left."""
+        if os.environ.get("TERM") == "linux":
+            return  # the console would print it
+        kept = "" if self._title else _KEEP_TITLE
+        self._title = plain_line(text, _LONGEST_TITLE)
+        self.write(kept + _TITLE.format(self._title))
+        self.flush()
 
     def _tell_size(self) -> None:
         if not self._in_band_window_resize:

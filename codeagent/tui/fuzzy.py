@@ -63,12 +63,16 @@ class PathIndex:
 
     def __init__(self, paths: Sequence[str]) -> None:
         self._paths = sorted(paths, key=lambda path: (len(path), path))
+        self._known = frozenset(paths)
         lowered = [path.lower().replace("\n", " ") for path in self._paths]
         self._lines = _Lines(lowered)
         self._names = _Lines([path.rstrip("/").rpartition("/")[2] for path in lowered])
 
     def __len__(self) -> int:
         return len(self._paths)
+
+    def __contains__(self, path: str) -> bool:
+        return path in self._known
 
     def search(self, query: str, limit: int = 50) -> tuple[str, ...]:
         """Return the best matches first: name before path, whole before scattered, and shorter

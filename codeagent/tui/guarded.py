@@ -30,6 +30,8 @@ _NOBODY_LISTENS = 0.5
 class GuardedApp(App[None]):
     """Base class of the app; started with `run_guarded`."""
 
+    inline = False
+    """Whether it is drawn below the shell's lines; the terminal then keeps the mouse."""
     guard: TerminalGuard | None = None
     """Set while `run_guarded` runs it."""
     crash: BaseException | None = None
@@ -178,8 +180,9 @@ def run_guarded(app: GuardedApp, state: Path, redact: Callable[[str], str]) -> i
     """
     with guard_terminal(state, app.leave) as guard:
         app.guard = guard
+        guard.below = b"\x1b[J\r\n" if app.inline else b""
         try:
-            app.run()
+            app.run(mouse=not app.inline)
         except Exception as error:
             app.ended_by = app.ended_by or error
             guard.restore()

@@ -1,57 +1,40 @@
-"""The pages of `/status`, `/cost`, `/context`, `/config`, `/tools` and `/skills`, as Markdown."""
+"""The facts of `/status`, `/cost`, `/stats`, `/sandbox`, `/tools`, `/skills` and `/extensions`."""
 
-import json
-from collections.abc import Sequence
+import asyncio
+from collections.abc import Iterable
+from functools import partial
 from pathlib import Path
-from typing import Literal, assert_never
+from typing import Literal
 
-from codeagent.config.checking import as_given
+from codeagent import __version__
 from codeagent.config.settings import Settings
-from codeagent.core.memory import Skill
+from codeagent.core.audit import SessionStats
+from codeagent.core.errors import CodeagentError
+from codeagent.core.events import KnownEvent, RunFinished, TurnFinished, UnknownEvent
+from codeagent.core.extension import Extension
+from codeagent.core.hosts import NETWORK_MEANS
+from codeagent.core.json_types import MAIN
+from codeagent.core.memory import Skills
+from codeagent.core.messages import Usage
+from codeagent.core.policy import HOSTS, Rule
 from codeagent.core.runtime import Session
 from codeagent.core.sandbox import SandboxInfo
-from codeagent.tui.status import Status, UsageStatus
+from codeagent.core.tool import ToolDefinition
+from codeagent.tui.facts import COPIES, Caption, Fact, FactRow, Facts, opened, share
+from codeagent.tui.status import Status, UsageStatus, fields_of, sandbox_words
+from codeagent.tui.transcript.spelling import counted
 
-About = Literal["status", "cost", "context", "config", "tools", "skills"]
-_CHARS_PER_TOKEN = 4
-"""A rough figure, used only to show how a context is divided."""
-
-
-def info_page(
-    about: About, workspace: Path, now: Status, settings: Settings | None, runtime: Session | None
-) -> str:
-    """Return the Markdown page; `settings` and `runtime` are None while codeagent is still
-    starting."""
-    match about:
-        case "status":
-            return _status(workspace, now, settings, runtime)
-        case "cost":
-            return _cost(now.usage)
-        case "context":
-            return _context(now, settings, runtime)
-        case "config":
-            return _config(settings)
-        case "tools":
-            return _tools(runtime)
-        case "skills":
-            return _skills(() if runtime is None else runtime.skills.listed)
-        case _:
-            assert_never(about)
+About = Literal[
+    "status", "cost", "context", "stats", "agents", "sandbox", "tools", "skills", "extensions"
+]
+_NO_AGENT = "No agent has worked for this conversation yet"
+_SKILL_FILE = ".codeagent/skills/NAME/SKILL.md"
 
 
-def sandbox_words(info: SandboxInfo | None) -> str:
-    """Describe the sandbox in a word or two."""
-    if info is None:
-        return "none"
-    if info.kind != "docker":
-        return "off" if info.kind == "host" else "not needed: a replay"
-    return "docker"
-
-
-def _status(
+def status_facts(
     workspace: Path, now: Status, settings: Settings | None, runtime: Session | None
-) -> str:
-    info, model = (None, None) if runtime is None else (runtime.sandbox_info, runtime.agent.model)
+) -> Facts:
+    model = None if runtime is None else runtime.agent.model
     used = () if model is None else (model.lane, model.server and f"at {model.server}")
 
     def chosen(name: str, value: object) -> str:
@@ -61,109 +44,150 @@ def _status(
         return f"from {settings.origins[name]}" if name in settings.origins else "the default"
 
     folder, talk = now.folder, now.conversation
-    model_words = (talk.model or "none", *used, chosen("model", talk.model))
-    rows = [
-        ("folder", str(workspace)),
-        ("branch", f"{folder.branch or 'none'}, {folder.changes} changed"),
-        ("model", ", ".join(filter(None, model_words))),
-        ("mode", ", ".join(filter(None, (talk.mode, chosen("mode", talk.mode))))),
-        ("session", talk.session or "not started"),
-        ("sandbox", talk.sandbox),
-        ("network", talk.network),
+    models = ", ".join(filter(None, (talk.model or "none", *used, chosen("model", talk.model))))
+    modes = ", ".join(filter(None, (talk.mode, chosen("mode", talk.mode))))
+    filled = fields_of(now)["context"].replace(" ctx", " tokens")
+    changed = f"{folder.branch or 'none'}, {counted(folder.changes, 'file')} changed"
+    table = (
+        ("version", __version__, "", ""),
+        ("folder", str(workspace), "", ""),
+        ("branch", changed, "shows what this session changed", "/diff"),
+        ("model", models, "chooses another model", "/model"),
+        ("mode", modes, "shows the rules in force", "/permissions"),
+        ("context", filled or "empty", "shows what fills it", "/context"),
+        ("session", talk.session or "not started", "", ""),
+        ("sandbox", talk.sandbox, "says more about it", "/sandbox"),
+        ("network", talk.network, "changes it", "/sandbox"),
+    )
+    return Facts("Status", _rows(table))
+
+
+def _rows(table: Iterable[tuple[str, str, str, str]]) -> list[Fact]:
+    """Return a row for each name and value, with what Enter does and its command; without one it
+    copies the value."""
+    return [
+        Fact(cells=(name, value), does=does or COPIES, command=command)
+        for name, value, does, command in table
     ]
-    if info is not None:
-        rows += [("image", f"{info.image} ({info.image_origin})"), ("commands run as", info.user)]
-        rows += [("warning", warning) for warning in info.warnings]
-    return _table("Status", rows)
 
 
-def _cost(usage: UsageStatus) -> str:
+def cost_facts(usage: UsageStatus) -> Facts:
     cost = "not known for this model" if usage.cost_usd is None else f"${usage.cost_usd:.4f}"
+    cached = f"{usage.cache_read_tokens:,} ({share(usage.cache_read_tokens, usage.input_tokens)})"
+    fills, calls = ("shows what fills the window", "/context"), ("shows the calls", "/stats")
+    table = (
+        ("cost", cost, "shows it over days", "/usage"),
+        ("budget", usage.budget or "none", "says how to set one", "/budget"),
+        ("tokens in", f"{usage.input_tokens:,}", *fills),
+        ("of which from the cache", cached, *fills),
+        ("tokens out", f"{usage.output_tokens:,}", *calls),
+    )
+    note = "some tokens are estimates: the provider sent no usage" if usage.estimated else ""
+    return Facts("Cost of this session", _rows(table), note)
+
+
+def stats_facts(stats: SessionStats) -> Facts:
+    rows: list[FactRow] = [Caption(("tool", "calls", "failed", "seconds"))] if stats.tools else []
+    for name, tool in stats.tools.items():
+        cells = (name, f"{tool.calls:,}", f"{tool.failed:,}", f"{tool.duration_ms / 1000:,.1f}")
+        does = "shows the decisions"
+        rows.append(Fact(cells=cells, does=does, command="/permissions"))
+    others = {
+        "errors": stats.errors,
+        "allowed or denied by": stats.approvals,
+        "jobs": stats.jobs,
+        "limits reached": stats.limits,
+    }
+    for name, counts in others.items():
+        rows += [Caption(("",)), Caption((name,))] if counts else []
+        rows += [Fact(cells=(kind, f"{count:,}")) for kind, count in counts.items()]
+    if not rows:
+        none = "No calls yet"
+        rows.append(Fact(cells=(none,), does="shows usage of earlier days", command="/usage"))
+    note = f"{counted(stats.total_calls, 'call')} · {counted(stats.turns, 'turn')}"
+    return Facts("Calls of this session", rows, note)
+
+
+def sandbox_facts(now: str, info: SandboxInfo | None, rules: Iterable[Rule]) -> Facts:
+    """`now` is the level of the network; the rules say which hosts are on the allow-list."""
+    rows: list[FactRow] = [Fact(cells=("sandbox", sandbox_words(info)))]
+    if info is not None:
+        image = f"{info.image} ({info.image_origin})" if info.image else "none"
+        rows += [Fact(cells=("image", image)), Fact(cells=("commands run as", info.user))]
+        rows += [Fact(cells=("warning", text), style="warning") for text in info.warnings]
+    rows += [Caption(("",)), Caption(("What commands with network access may reach",))]
+    allowed = [str(rule) for rule in rules if rule.tool == HOSTS and rule.permission == "auto"]
+    none = "none yet; network(pypi.org) would allow one"
+    for level, means in NETWORK_MEANS.items():
+        listed = f": {', '.join(allowed) or none}" if level == "allow-list" else ""
+        rows.append(
+            Fact(
+                cells=(f"{level} (now)" if level == now else level, f"{means}{listed}"),
+                does="leaves it so" if level == now else "changes to it",
+                command=f"/sandbox {level}",
+                style="warning" if level == "open" else "text",
+            )
+        )
+    return Facts("Sandbox", rows)
+
+
+def tool_facts(tools: Iterable[ToolDefinition]) -> Facts:
     rows = [
-        ("cost", cost),
-        ("tokens in", f"{usage.input_tokens:,}"),
-        (
-            "of which from the cache",
-            f"{usage.cache_read_tokens:,} ({_share(usage.cache_read_tokens, usage.input_tokens)})",
-        ),
-        ("tokens out", f"{usage.output_tokens:,}"),
+        Fact(cells=(tool.name, tool.description), does="opens it", opens=opened(tool.description))
+        for tool in tools
     ]
-    if usage.estimated:
-        rows.append(
-            ("note", "the provider sent no usage for some requests: their tokens are estimates")
-        )
-    return _table("Cost of this session", rows)
+    return Facts("Tools", rows or [Fact(cells=("Not started yet",))])
 
 
-def _context(now: Status, settings: Settings | None, runtime: Session | None) -> str:
-    window = now.usage.context_window
-    used = f"{now.usage.context_tokens:,}" + (
-        f" of {window:,} ({_share(now.usage.context_tokens, window)})" if window else ""
-    )
-    rows = [("tokens in use", used)]
-    if settings is not None and window:
-        share = settings.context.compact_at
-        rows.append(
-            (
-                "compacted at",
-                f"{share:.0%} of the window, {round(window * share):,}; /compact does it now",
-            )
-        )
-    if now.work.pins:
-        rows.append(("pinned lines", str(len(now.work.pins))))
-    if runtime is not None:
-        coming = runtime.next_request()
-        tools = sum(
-            len(one.name) + len(one.description) + len(json.dumps(one.parameters))
-            for one in coming.tools
-        )
-        rows.append(
-            (
-                "system prompt of the next request",
-                f"about {len(coming.system) // _CHARS_PER_TOKEN:,}",
-            )
-        )
-        rows.append(("its tools", f"{len(coming.tools)}, about {tools // _CHARS_PER_TOKEN:,}"))
-    return _table("Context", rows)
+def skills_facts(skills: Skills | None) -> Facts:
+    def text_of(name: str) -> str | None:
+        try:
+            return None if skills is None else skills.read(name).text
+        except (KeyError, CodeagentError):
+            return None
 
-
-def _config(settings: Settings | None) -> str:
-    if settings is None:
-        return "# Settings\n\nNot read yet."
-    text = json.dumps(as_given(settings), indent=2, ensure_ascii=False)
-    return f"# Settings in force\n\n```json\n{text}\n```"
-
-
-def _tools(runtime: Session | None) -> str:
-    if runtime is None:
-        return "# Tools\n\nNot started yet."
-    return "\n\n".join(
-        [
-            "# Tools",
-            *(f"## {tool.name}\n\n{tool.description}" for tool in runtime.next_request().tools),
-        ]
-    )
-
-
-def _table(title: str, rows: list[tuple[str, str]]) -> str:
-    lines = [f"# {title}", "", "| | |", "| --- | --- |"]
-    lines += [f"| {name} | {_cell(value)} |" for name, value in rows]
-    return "\n".join(lines)
-
-
-def _cell(text: str) -> str:
-    return text.replace("\\", "\\\\").replace("|", "\\|").replace("\n", " ")
-
-
-def _share(part: int, whole: int) -> str:
-    return f"{part / whole:.0%}" if whole else "0%"
-
-
-def _skills(listed: Sequence[Skill]) -> str:
+    listed = () if skills is None else skills.listed
+    rows: list[FactRow] = [Caption(("skill", "from", "about"))] if listed else []
+    for skill in listed:
+        cells = (skill.name, skill.where, skill.description)
+        opens = partial(asyncio.to_thread, text_of, skill.name)
+        rows.append(Fact(cells=cells, about=skill.description, does="opens it", opens=opens))
     if not listed:
-        return "There are no skills here. Put folders with a `SKILL.md` below `.codeagent/skills`."
-    rows = [
-        f"| {_cell(skill.name)} | {_cell(skill.description)} | {_cell(skill.where)} |"
-        for skill in listed
-    ]
-    return "\n".join(["| skill | about | from |", "| --- | --- | --- |", *rows])
+        how = "No skills yet. Create one with a file like this:"
+        rows = [Caption((how,)), Fact(cells=(_SKILL_FILE,), does="copies its name")]
+    return Facts("Skills", rows, counted(len(listed), "skill"))
+
+
+def agent_facts(events: Iterable[KnownEvent | UnknownEvent]) -> Facts:
+    """Sum up what each agent of the conversation did, in the order in which they began."""
+    usage, state, said = dict[str, Usage](), dict[str, str](), dict[str, str]()
+    for event in events:
+        match event:
+            case _ if event.agent == MAIN:
+                continue
+            case TurnFinished():
+                usage[event.agent] = usage.get(event.agent, Usage()) + event.usage
+            case RunFinished():
+                state[event.agent], said[event.agent] = event.reason, event.text
+            case _:
+                state.setdefault(event.agent, "working")
+    rows: list[FactRow] = [Caption(("agent", "state", "tokens", "answer"))]
+    for name, now in state.items():
+        spent, text = usage.get(name, Usage()), said.get(name, "")
+        cells = (name, now, f"{spent.input_tokens + spent.output_tokens:,}", text)
+        rows.append(Fact(cells=cells, does="opens its answer", opens=opened(text)))
+    none = Fact(cells=(_NO_AGENT,), does="lets the model use agents", command="/tools on agents")
+    return Facts("Agents", rows if state else [none])
+
+
+def extension_facts(on: Iterable[Extension], off: Iterable[Extension]) -> Facts:
+    rows: list[FactRow] = [Caption(("extension", "state", "about"))]
+    for state, extensions in (("on", on), ("off", off)):
+        for one in extensions:
+            brings = [f"/{each.name}" for each in one.screen.commands]
+            brings += [f"codeagent {each.words}" for each in one.subcommands]
+            brings += [f"toolset {each.name}" for each in one.sets]
+            said = [one.about, *([one.when_off] if state == "off" else []), "", *brings]
+            cells, opens = (one.name, state, one.about), opened("\n".join(said))
+            rows.append(Fact(cells=cells, does="says what it brings", opens=opens))
+    return Facts("Extensions", rows)

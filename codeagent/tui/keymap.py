@@ -19,6 +19,8 @@ from codeagent.tui.fuzzy import nearest
 from codeagent.tui.settings_file import BadFile, Entry, read_entries
 
 _KEPT = "no key was changed"
+_VIM = "vim"
+"""The line of the file that turns vim's keys on."""
 _AROUND = "chat"
 """The scope whose keys also work while the focus is in a scope that is `in_chat`."""
 _ORDER = ("alt", "ctrl", "shift", "super")
@@ -55,14 +57,12 @@ class KeyRow:
 
 
 TYPED = (
-    KeyRow(
-        "chat", "Esc Esc", "when nothing runs and nothing is written: go back to an earlier moment"
-    ),
-    KeyRow("composer", "\\ Enter", "new line, if Shift+Enter does not work"),
+    KeyRow("chat", "Esc Esc", "idle and nothing written: go back to an earlier moment"),
     KeyRow("composer", "/", "commands"),
     KeyRow("composer", "@", "files"),
     KeyRow("composer", "!", "a shell command in the sandbox, shown to the model"),
     KeyRow("composer", "!!", "the same, not shown to the model"),
+    KeyRow("composer", "\\ Enter", "new line, if Shift+Enter does not work"),
     KeyRow("card", "Up, Down, PgUp, PgDn", "scroll"),
     KeyRow("card", "t", "the change in one column or in two"),
     KeyRow("card", "Left, Right, Enter", "move to an answer, choose it"),
@@ -71,6 +71,17 @@ TYPED = (
     KeyRow("picker", "any letter", "narrows the list"),
 )
 """Keys and texts that are not bound to an action and cannot be changed."""
+
+
+VIM = (
+    KeyRow("composer", "Esc", "vim's normal mode; from there, as anywhere"),
+    KeyRow("composer", "i I a A o O", "insert mode"),
+    KeyRow("composer", "h j k l w b e 0 ^ $ gg G f t ; ,", "normal mode: move; with a count: 3w"),
+    KeyRow("composer", "d c y", 'delete, change, copy: dw, cc, y$, ciw, da", di('),
+    KeyRow("composer", "x r ~ J p P . u Ctrl+R", "change; put; repeat, undo, redo"),
+    KeyRow("composer", "v V", "visual mode: select, then d c y p; o turns around"),
+)
+"""vim's keys, which the user's file turns on all together."""
 
 
 class KeymapError(ConfigError):
@@ -84,6 +95,8 @@ class Keymap:
     own: Mapping[str, tuple[str, ...]] = field(default_factory=lambda: MappingProxyType({}))
     """The keys by the id of the action."""
     table: ActionTable = OWN
+    vim: bool = False
+    """Whether the composer has vim's keys."""
 
     @property
     def overrides(self) -> dict[str, str]:
@@ -103,11 +116,13 @@ class Keymap:
         return tuple(row for scope in self.table.scopes for row in self._rows_of(scope))
 
     def _rows_of(self, scope: str) -> Iterator[KeyRow]:
+        yield from (typed for typed in TYPED if typed.scope == scope)
         for action in self.table.keys:
             if action.scope == scope:
                 keys = ", ".join(map(shown, self.keys_of(action.id)))
                 yield KeyRow(scope, keys, action.about, action.id, action.id in self.own)
-        yield from (typed for typed in TYPED if typed.scope == scope)
+        if self.vim and scope == "composer":
+            yield from VIM
 
 
 def keymap_of(widget: object) -> Keymap:
@@ -127,19 +142,31 @@ def load_keymap(path: Path, extensions: Callable[[], Iterable[Extension]] = tupl
     if not path.exists():
         return Keymap()
     try:
-        entries = read_entries(path)
+        every = read_entries(path)
+        entries = tuple(entry for entry in every if entry.key != _VIM)
         own = all(entry.key in OWN.by_id for entry in entries)
         table = OWN if own else table_with(extensions())
         keymap = Keymap({entry.key: _keys(entry, table) for entry in entries}, table)
         _check_conflicts(keymap, entries)
+        vim = any(_is_on(entry) for entry in every if entry.key == _VIM)
     except BadFile as problem:
         raise KeymapError(problem.said_of(path, _KEPT)) from problem
-    return Keymap(MappingProxyType(dict(keymap.own)))
+    return Keymap(MappingProxyType(dict(keymap.own)), vim=vim)
+
+
+def _is_on(entry: Entry) -> bool:
+    match entry.values:
+        case ("true" | "false" as value,):
+            return value == "true"
+        case _:
+            raise BadFile(entry.line, entry.key, "must be true or false")
 
 
 def _keys(entry: Entry, table: ActionTable) -> tuple[str, ...]:
     known = {row.id: row for row in table.keys}
     action = known.get(entry.key)
+    if (new := table.replaced.get(entry.key)) is not None:
+        raise BadFile(entry.line, entry.key, f"was replaced by '{new}'; write that instead")
     if action is None:
         raise BadFile(entry.line, entry.key, f"no such action{nearest(entry.key, known)}")
     if not entry.values:

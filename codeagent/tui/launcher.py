@@ -2,7 +2,7 @@
 need not import it."""
 
 import os
-from collections.abc import Callable, Mapping
+from collections.abc import AsyncIterator, Callable, Mapping
 from dataclasses import field
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal, Protocol
@@ -13,9 +13,12 @@ from codeagent.core.dataclass import dataclass
 
 if TYPE_CHECKING:  # the first frame needs the values, but nothing that these import
     from codeagent.config.choices import Choices
+    from codeagent.config.model_marks import ModelMarksFile
     from codeagent.config.settings import Settings
     from codeagent.core.events import KnownEvent, UnknownEvent
     from codeagent.core.extension import Extension
+    from codeagent.core.messages import Message
+    from codeagent.core.model import ModelFacts, ModelRequest
     from codeagent.core.recipes import Recipes
     from codeagent.core.runtime import Session, SessionSummary
 
@@ -32,6 +35,15 @@ class Consent:
     """None if the user was not asked."""
     seen: str = ""
     """The digest of what the question showed, which alone the answer is about."""
+
+
+@dataclass(frozen=True)
+class FirstPrompt:
+    """What is in the composer at the start."""
+
+    text: str = ""
+    sent: bool = False
+    """It is sent at once."""
 
 
 @dataclass(frozen=True)
@@ -57,8 +69,9 @@ class LaunchOptions:
     """Whether commands may read a git directory outside the workspace."""
     image: Consent = Consent()
     """Whether commands run in the image that the repository describes."""
-    prompt: str = ""
-    """The text in the composer at the start."""
+    prompt: FirstPrompt = FirstPrompt()
+    inline: bool = False
+    """Draw below the shell's lines, and print finished turns there."""
     step: bool = False
     """Pause before every batch from the beginning."""
 
@@ -78,6 +91,21 @@ class ModelRow:
     ready: bool
     """Whether it can be used: its key is set, or it needs none."""
     api_base: str | None = None
+    facts: "ModelFacts | None" = None
+    """What is known about it, if its server or provider was asked."""
+    next_cost: float | None = None
+    """The cost in US dollars of the next request if nothing is cached; None if it is not known."""
+
+
+@dataclass(frozen=True)
+class ModelOffer:
+    """The models to choose from, as far as their servers and providers have answered."""
+
+    rows: tuple[ModelRow, ...]
+    waiting: tuple[str, ...] = ()
+    """The servers and providers that have not answered yet."""
+    problems: tuple[str, ...] = ()
+    """One line for each that listed no models, with the reason."""
 
 
 @dataclass(frozen=True)
@@ -179,6 +207,9 @@ class Launcher(Protocol):
         Raises SessionError.
         """
 
+    def messages(self, session_id: str) -> "tuple[Message, ...]":
+        """Return the messages that the model is sent now. Raises SessionError."""
+
     def rename(self, session_id: str, title: str) -> None:
         """Give a session a title; an empty one takes it away. Raises SessionError."""
 
@@ -196,6 +227,24 @@ class Launcher(Protocol):
     async def models(self, settings: "Settings") -> tuple[ModelRow, ...]:
         """Return the models worth offering: the one in use, hosted ones with a key, and those of
         local servers."""
+
+    def offers(
+        self, settings: "Settings", prompt: "int | ModelRequest"
+    ) -> "AsyncIterator[ModelOffer]":
+        """Yield what is known at once, and again with each answer of a local server, of the server
+        in use, and of a provider whose key is set.
+
+        `prompt` is what the next request sends, or how many tokens. Those that do not answer within
+        seconds are reported.
+        """
+
+    @property
+    def model_marks(self) -> "ModelMarksFile":
+        """The user's favourites among the models, and those chosen last."""
+
+    async def efforts(self, settings: "Settings") -> tuple[tuple[Effort, str], ...]:
+        """Return how much the model can be told to think, each with what that means to it; empty if
+        it is known not to think."""
 
     async def keep_key(self, variable: str, value: str) -> str:
         """Try a key with its provider, then keep it in the keyring or, without one, in a file with

@@ -10,15 +10,18 @@ from codeagent.core.acts import Act, Refused
 from codeagent.core.approval_events import ApprovalResolved
 from codeagent.core.compaction import ContextCompacted, compacted_words
 from codeagent.core.events import (
+    AsideAnswered,
     CheckpointRestored,
     JobFinished,
     LimitReached,
     ProviderToolUsed,
     ToolResultAdded,
+    TurnFinished,
     UnknownEvent,
 )
 from codeagent.core.jobs import Job, TriggerAdded, TriggerEvent, TriggerFired, TriggerStopped
-from codeagent.core.messages import Usage, text_of
+from codeagent.core.messages import Usage, UserMessage, text_of
+from codeagent.core.notes import words_of
 from codeagent.core.notices import (
     CompactionBegun,
     CompactionFailed,
@@ -122,6 +125,15 @@ def said_of(answer: ApprovalResolved, tool: str) -> str:
     if answer.answer == "deny":
         return f"you said no: {answer.reason}"
     return f"you answered: {answer.reason}" if tool == ASK_USER else ""
+
+
+def show_note(note: UserMessage, state: UiState) -> None:
+    """Show the attachments of the user's text, or else what the model was told; the end of a job is
+    already shown."""
+    if note.attached:
+        state.document.attach(note.attached)
+    elif words_of(note) not in state.jobs.end_notes and (told := told_of(text_of(note.content))):
+        state.document.remark(told, "told")
 
 
 def told_of(note: str) -> str:
@@ -245,6 +257,11 @@ def add_usage(usage: Usage, state: UiState, *, context: bool) -> None:
     )
 
 
+def count_request(event: TurnFinished | AsideAnswered, state: UiState) -> None:
+    """Count a request of the conversation; a side question takes up none of its context."""
+    add_usage(event.usage, state, context=isinstance(event, TurnFinished))
+
+
 def show_model(event: ModelChanged | ModelRetried | ModelFellBack, state: UiState) -> None:
     """Show that another model is used, or that the request is made again."""
     match event:
@@ -267,7 +284,11 @@ def show_compaction(
     """Show the progress of a compaction; the run, if there is one, continues afterwards."""
     match event:
         case CompactionBegun():
-            state.status.set(phase="compacting")
+            if event.cause == "overflow":
+                state.document.remark("the conversation is too long for the model: compacting it")
+            run = state.status.now.run
+            since = run.since if run.in_run else event.ts
+            state.status.set(phase="compacting", since=since)
         case SummaryWritten():
             add_usage(event.usage, state, context=False)
             state.document.remark(f"summary of {counted(event.replaces, 'message')}:")

@@ -13,22 +13,14 @@ from codeagent.core.approval_events import (
     HostDecided,
 )
 from codeagent.core.compaction import ContextCompacted
-from codeagent.core.events import (
-    ToolFinished,
-    ToolProgress,
-    ToolResultAdded,
-    ToolStarted,
-    ToolUpdated,
-)
 from codeagent.core.extension import Reference, resolved
 from codeagent.core.jobs import TriggerAdded, TriggerEvent, TriggerFired, TriggerStopped
 from codeagent.core.json_types import MAIN
 from codeagent.core.memory import TodoChanged
 from codeagent.core.messages import AssistantMessage, UserMessage, text_of
-from codeagent.core.notes import words_of
 from codeagent.core.pulse_events import follow
 from codeagent.tui import outcomes
-from codeagent.tui.reduce_calls import CallReducer
+from codeagent.tui.reduce_calls import CallReducer, RunningCall
 from codeagent.tui.reduce_run import RunReducer
 from codeagent.tui.state import UiState
 
@@ -92,13 +84,12 @@ class Reducer:
                 cards.apply(event, self._state)
             return
         follow(self._state.pulse, event)
+        if isinstance(event, RunningCall):
+            self._calls.show(event)
+            return
         match event:
             case events.TextDelta() | events.ReasoningDelta() | events.ToolCallDelta():
                 self._stream(event)
-            case (
-                ToolStarted() | ToolUpdated() | ToolProgress() | ToolFinished() | ToolResultAdded()
-            ):
-                self._calls.show(event)
             case events.ToolCallAdded():
                 self._calls.add(event)
             case events.BatchPlanned():
@@ -126,8 +117,8 @@ class Reducer:
                 self._thought = False
                 self._state.document.begin_turn()
                 self._state.status.set(phase="asking", retry_reason="")
-            case events.TurnFinished():
-                outcomes.add_usage(event.usage, self._state, context=True)
+            case events.TurnFinished() | events.AsideAnswered():
+                outcomes.count_request(event, self._state)
             case events.MessageAdded():
                 self._add_message(event)
             case events.SteerQueued():
@@ -148,17 +139,10 @@ class Reducer:
 
     def _apply_notice(self, event: NoticeLike) -> None:
         state, status = self._state, self._state.status
+        if isinstance(event, BoundaryNotice):
+            self._show_run(event)
+            return
         match event:
-            case (
-                notices.ModeChanged()
-                | notices.RunPausing()
-                | notices.RunPaused()
-                | notices.RunResumed()
-                | notices.RunStopped()
-                | notices.RunNotBegun()
-                | notices.RecipeStepBegun()
-            ):
-                self._show_run(event)
             case notices.NetworkChanged():
                 status.set(network=event.network, notice=event.text)
             case notices.ModelChanged() | notices.ModelRetried() | notices.ModelFellBack():
@@ -173,6 +157,8 @@ class Reducer:
                 status.set(todo=event.items)
             case notices.QueueOrdered():
                 state.queue.order(event.ids)
+            case notices.CallMarked():
+                self._calls.mark(event)
             case notices.CallEdited():
                 self._calls.edit(event)
             case notices.JobListens():
@@ -266,10 +252,7 @@ class Reducer:
             case AssistantMessage() as message:
                 self._finish_answer(message, event.ts)
             case UserMessage(source="note") as message:
-                # The end of a job is already shown.
-                is_end = words_of(message) in self._state.jobs.end_notes
-                if not is_end and (told := outcomes.told_of(text_of(message.content))):
-                    self._state.document.remark(told, "told")
+                outcomes.show_note(message, self._state)
             case UserMessage() as message:
                 task = self._agent != MAIN and message.source == "prompt"
                 self._state.document.say(

@@ -16,7 +16,7 @@ from codeagent.core.events import (
 )
 from codeagent.core.jobs import Job
 from codeagent.core.notes import SHELL, job_note, words_of
-from codeagent.core.notices import CallEdited
+from codeagent.core.notices import CallEdited, CallMarked
 from codeagent.tui import outcomes
 from codeagent.tui.rendering.output_buffer import OutputBuffer
 from codeagent.tui.state import UiState
@@ -71,6 +71,12 @@ class CallReducer:
         self.state.boundary.plan(event.calls, self._arguments)
         self.state.status.set(phase="working", batch=event.batch)
 
+    def mark(self, event: CallMarked) -> None:
+        card = self.state.document.card(event.call_id, "")
+        card.state = "skipped" if event.skipped else "planned"
+        self.state.document.touch_card(event.call_id)
+        self.state.boundary.change(event.call_id, skipped=event.skipped)
+
     def edit(self, event: CallEdited) -> None:
         self.state.document.card(event.call_id, "").target = event.target
         self.state.document.touch_card(event.call_id)
@@ -79,7 +85,7 @@ class CallReducer:
             target=event.target,
             arguments=event.arguments,
             permission=event.permission,
-            state="edited",
+            edited=True,
         )
 
     def ask(self, event: ApprovalRequested) -> None:
@@ -168,7 +174,7 @@ class CallReducer:
             card.output.feed(printed)
             card.output.skip(outcomes.lines_left_out(event))
         if card.state == "skipped":
-            self.state.boundary.change(event.call_id, state="skipped")
+            self.state.boundary.change(event.call_id, skipped=True)
         if event.name == SHELL:
             self.state.status.set(notice="")
 

@@ -7,6 +7,7 @@ from codeagent.core.policy import Mode
 from codeagent.tui import outcomes
 from codeagent.tui.state import PlanReady, UiState
 from codeagent.tui.status import Halt
+from codeagent.tui.transcript.spelling import counted, duration
 
 
 class RunReducer:
@@ -64,6 +65,9 @@ class RunReducer:
             if event.reason == "failed":
                 lines += outcomes.failed_lines(event.error or "")
             state.document.end(event.reason, event.error or "", lines)
+        elif event.calls:
+            took = duration(event.ts - state.status.now.run.since)
+            state.document.end("done", f"{took} · {counted(event.calls, 'call')}", ())
         planned = self._mode == "plan" and event.reason == "done" and event.text.strip()
         state.boundary.set(PlanReady(event.text) if planned else None)
 
@@ -72,7 +76,7 @@ class RunReducer:
         state = self.state
         if self._mode != self._own_mode:
             state.status.set(mode=self._own_mode)
-        state.status.set(in_run=False, waits_since=None, retry_reason="")
+        state.status.set(in_run=False, ended=event.reason, waits_since=None, retry_reason="")
         state.status.set(phase=state.phase_at_rest, halt="", since=event.ts, batch=0)
 
     def wait_at_boundary(self, event: notices.RunPaused | notices.RunResumed) -> None:

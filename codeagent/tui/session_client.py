@@ -27,13 +27,13 @@ from codeagent.core.policy import Mode
 from codeagent.core.runtime import AgentHandle, Session
 from codeagent.core.sandbox import SandboxInfo
 from codeagent.core.sanitize import one_line
-from codeagent.tui.info_pages import sandbox_words
 from codeagent.tui.launcher import Launcher, LaunchOptions, Missing
 from codeagent.tui.outcomes import show_act
 from codeagent.tui.recorded import read_session
 from codeagent.tui.reduce import AnyEvent, Reducer
 from codeagent.tui.session_reader import STARTING, SessionReader, with_model
 from codeagent.tui.state import UiState
+from codeagent.tui.status import sandbox_words
 
 _PACE = 0.05
 """Seconds between two pieces of one stream; what arrives in between is merged."""

@@ -1,27 +1,40 @@
 """What the screen reads of a session, and of what surrounds it: other sessions, models, files."""
 
 import asyncio
-from collections.abc import Callable, Mapping
+from collections.abc import AsyncIterator, Callable, Mapping
 from dataclasses import replace
 from functools import partial
-from typing import Any
+from typing import TYPE_CHECKING, Any, assert_never
 
 from codeagent.config.choices import Choices
 from codeagent.config.settings import Settings
-from codeagent.core.audit import LedgerRow, decisions
+from codeagent.core.attention import Follower, Terminal
+from codeagent.core.audit import LedgerRow, decisions, gather_stats
+from codeagent.core.budget import Effort
 from codeagent.core.checkpoints import Rewind
 from codeagent.core.compaction import preview
 from codeagent.core.errors import CheckpointError, CodeagentError, ConfigError
 from codeagent.core.events import ToolResultAdded
-from codeagent.core.extension import Reference
+from codeagent.core.extension import Reference, resolved
 from codeagent.core.memory import OutputPage, OutputStore
 from codeagent.core.messages import text_of
-from codeagent.core.model import ModelInUse
+from codeagent.core.model import ModelInUse, ModelRequest
 from codeagent.core.runtime import AgentHandle, Session, SessionSummary
 from codeagent.core.toolbox import Toolbox
-from codeagent.tui.info_pages import About, info_page
-from codeagent.tui.launcher import ExtensionsInUse, Launcher, LaunchOptions, Missing, ModelRow
+from codeagent.tui.launcher import (
+    ExtensionsInUse,
+    Launcher,
+    LaunchOptions,
+    Missing,
+    ModelOffer,
+    ModelRow,
+)
 from codeagent.tui.state import UiState
+
+if TYPE_CHECKING:  # as in `facts`, and not before a model is marked
+    from codeagent.config.model_marks import ModelMarksFile
+    from codeagent.tui.facts import Facts
+    from codeagent.tui.info_pages import About
 
 STARTING = "codeagent is still starting; nothing was changed"
 
@@ -46,6 +59,16 @@ class SessionReader:
             settings = await self._present_settings()
             self._extensions = await asyncio.to_thread(self.launcher.extensions, settings)
         return self._extensions
+
+    async def followers(self, terminal: Terminal) -> tuple[Follower, ...]:
+        """Return the followers of extensions that are told what the agent is doing. Raises
+        ConfigError."""
+        settings, extensions = await self._present_settings(), await self.extensions()
+        return tuple(
+            resolved(extension.screen.follower)(settings, self.launcher.workspace, terminal)
+            for extension in extensions.on
+            if extension.screen.follower
+        )
 
     @property
     def agent(self) -> AgentHandle:
@@ -128,11 +151,28 @@ class SessionReader:
         """Return the models worth offering."""
         return await self.launcher.models(await self._present_settings())
 
+    async def offers(self) -> AsyncIterator[ModelOffer]:
+        """Yield the models to choose from, as their servers and providers answer, with what the
+        next request would cost."""
+        last = self._state.status.now.usage.context_tokens
+        first = None if last or self._runtime is None else self._runtime.next_request()
+        settings = await self._present_settings()
+        async for offer in self.launcher.offers(settings, first or last):
+            yield offer
+
+    async def efforts(self) -> tuple[tuple[Effort, str], ...]:
+        """Return how much the model can be told to think, each with what that means to it."""
+        return await self.launcher.efforts(await self._present_settings())
+
+    @property
+    def model_marks(self) -> "ModelMarksFile":
+        """The user's favourites among the models, and those chosen last."""
+        return self.launcher.model_marks
+
     @property
     def reads_kept_texts(self) -> bool:
         """Whether the model has the tool that reads what `keep_text` keeps."""
-        tools = () if self._runtime is None else self._runtime.next_request().tools
-        return any(tool.name == "output_read" for tool in tools)
+        return any(tool.name == "output_read" for tool in self._coming().tools)
 
     async def keep_text(self, text: str) -> str:
         """Keep a long text as a file of the session; return what is sent instead of it. Raises
@@ -157,11 +197,42 @@ class SessionReader:
         )
         return next((text_of(result.content) for result in results), None)
 
-    def info_page(self, about: About) -> str:
-        """Return Markdown for the slash command of that name."""
-        return info_page(
-            about, self.launcher.workspace, self._state.status.now, self._settings, self._runtime
-        )
+    async def facts(self, about: "About") -> "Facts":
+        """Return what the slash command of that name shows. Raises CodeagentError."""
+        from codeagent.tui import info_pages as pages  # not for the first frame
+        from codeagent.tui.context_facts import context_facts  # likewise
+
+        runtime, now, settings = self._runtime, self._state.status.now, self._settings
+        match about:
+            case "status":
+                return pages.status_facts(self.launcher.workspace, now, settings, runtime)
+            case "cost":
+                return pages.cost_facts(now.usage)
+            case "context":
+                session = self.agent.session_id
+                messages = await asyncio.to_thread(self.launcher.messages, session)
+                share = (settings or Settings()).context.compact_at
+                return context_facts(now.usage, share, self._coming(), messages)
+            case "stats" | "agents":
+                recorded = await asyncio.to_thread(self.launcher.recorded, self.agent.session_id)
+                if about == "agents":
+                    return pages.agent_facts(recorded)
+                return pages.stats_facts(gather_stats(recorded))
+            case "sandbox":
+                info = None if runtime is None else runtime.sandbox_info
+                return pages.sandbox_facts(now.conversation.network, info, self.agent.rules)
+            case "tools":
+                return pages.tool_facts(self._coming().tools)
+            case "skills":
+                return pages.skills_facts(None if runtime is None else runtime.skills)
+            case "extensions":
+                found = await self.extensions()
+                return pages.extension_facts(found.on, found.off)
+            case _:
+                assert_never(about)
+
+    def _coming(self) -> ModelRequest:
+        return ModelRequest("", (), ()) if self._runtime is None else self._runtime.next_request()
 
     async def _present_settings(self) -> Settings:
         known = self._settings
@@ -197,7 +268,7 @@ def _kept(outputs: OutputStore, text: str) -> str:
         lost = len(text)
     if lost:
         raise CodeagentError(
-            "the text could not be kept as a file: there is no room for it; nothing was sent"
+            "the text could not be kept as a file: the disk has no room for it; nothing was sent"
         )
     return preview(text, sink.handle, unseen=True)
 

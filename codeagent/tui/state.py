@@ -172,7 +172,9 @@ class PausedCall:
     """The policy's reason."""
     arguments: str = ""
     """The arguments as JSON, for editing."""
-    state: Literal["planned", "edited", "skipped"] = "planned"
+    edited: bool = False
+    skipped: bool = False
+    """Whether it is skipped once the pause ends."""
 
 
 @dataclass(frozen=True)

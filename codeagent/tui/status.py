@@ -4,9 +4,11 @@ from dataclasses import fields, replace
 from typing import TYPE_CHECKING, Any, Literal
 
 from codeagent.core.dataclass import dataclass
+from codeagent.tui.transcript.spelling import counted, dollars, tokens
 
 if TYPE_CHECKING:  # the first frame does not show any
     from codeagent.core.memory import TodoItem
+    from codeagent.core.sandbox import SandboxInfo
 
 Phase = (
     Literal["starting", "idle", "asking", "thinking", "answering", "writing", "retrying"]
@@ -36,6 +38,8 @@ class RunStatus:
     retry_reason: str = ""
     stepping: bool = False
     """Whether the run pauses before every batch."""
+    ended: str = ""
+    """How the last run ended, a `core.events.RunReason`; empty if none has yet."""
     waits_since: float | None = None
     """When the call that the agent has waited for longest began, in seconds since the epoch; None
     if there is none."""
@@ -102,6 +106,8 @@ class ScreenStatus:
 
     on_card: bool = False
     """Whether keys go to the waiting card, not to the composer."""
+    reading: tuple[str, ...] = ()
+    """What the keys do while the conversation has the focus, the most useful first."""
     detailed: bool = False
     """Whether everything is shown at full detail."""
     notice: str = ""
@@ -141,3 +147,38 @@ _PART_OF = {
     each.name: part.name for part in fields(Status) for each in fields(getattr(Status(), part.name))
 }
 """The part of the status that has a field; no two have one of the same name."""
+
+
+def sandbox_words(info: "SandboxInfo | None") -> str:
+    """Describe the sandbox in a word or two."""
+    if info is None:
+        return "none"
+    if info.kind != "docker":
+        return "off" if info.kind == "host" else "not needed: a replay"
+    return "docker"
+
+
+def fields_of(status: Status) -> dict[str, str]:
+    """Return the fields that a user's template may have, except `command`; those without a value
+    are empty."""
+    usage, folder = status.usage, status.folder
+    about = "~" if usage.estimated else ""
+    window = f"/{tokens(usage.context_window)}" if usage.context_window else ""
+    cached = min(100, round(100 * usage.cache_read_tokens / max(1, usage.input_tokens)))
+    return {
+        "model": status.conversation.model,
+        "mode": status.conversation.mode,
+        "branch": folder.branch + (f" ±{folder.changes}" if folder.changes else ""),
+        "context": f"{about}{tokens(usage.context_tokens)}{window} ctx"
+        if usage.context_tokens
+        else "",
+        "cost": _cost(usage, about),
+        "cache": f"cache {cached}%" if usage.cache_read_tokens and usage.input_tokens else "",
+        "jobs": counted(status.work.jobs, "job", "jobs") if status.work.jobs else "",
+    }
+
+
+def _cost(usage: UsageStatus, about: str) -> str:
+    if usage.cost_usd is not None:
+        return about + dollars(usage.cost_usd)
+    return "no price" if usage.input_tokens else ""

@@ -23,6 +23,7 @@ RESET = (
     b"\x1b[?1000l\x1b[?1002l\x1b[?1003l\x1b[?1006l\x1b[?1015l\x1b[?1016l"  # mouse
     b"\x1b[?2004l\x1b[?1004l\x1b[?2048l"  # bracketed paste, focus events, resizes reported in band
     b"\x1b[<u"  # kitty's keyboard protocol, kept per screen: before the alternate one is left
+    b"\x1b[23;2t"  # the window's title
     b"\x1b[0m\x1b7\x1b[?1049l"  # 1049l restores the saved cursor: saved first, it stays where no alternate screen is on
     b"\x1b[?7h\x1b[?25h\x1b[0m"  # line wrap, cursor, colours
 )
@@ -59,6 +60,8 @@ class TerminalGuard:
         """The signal that ends the screen; also SIGHUP if the terminal is gone."""
         self.silent = False
         """Set once the terminal was given back: nothing is drawn on it afterwards."""
+        self.below = b""
+        """What is written after `RESET`: moves below a screen that is not one of its own."""
         self._on_exit = on_exit
         self._fd = _own_descriptor()
         self._marker = markers / f"{_device(self._fd)}.{os.getpid()}"
@@ -90,7 +93,7 @@ class TerminalGuard:
         """Undo every mode now, whatever the state of the output; nothing is drawn afterwards. Never
         blocks for long."""
         self.silent = True
-        _put(self._fd, RESET, 0.5)
+        _put(self._fd, RESET + self.below, 0.5)
         self._restore_attributes()
 
     def take(self) -> None:

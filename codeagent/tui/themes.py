@@ -1,15 +1,17 @@
 """The available themes, codeagent's and the user's own, and the one in use."""
 
 import os
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
+from types import MappingProxyType
 from typing import Any
 
 from rich.style import Style
 from rich.terminal_theme import TerminalTheme
 from textual.app import App
 from textual.color import Color
+from textual.filter import LineFilter
 from textual.theme import Theme
 from textual.timer import Timer
 
@@ -43,8 +45,9 @@ def bundled_folder() -> Path:
     return installed if installed.is_dir() else Path(__file__).parents[2] / "themes"
 
 
-def load_theme(path: Path) -> ThemeFile:
-    """Read a theme from a YAML file. Raises ThemeError, which names file, line and key."""
+def load_theme(path: Path, given: Mapping[str, str] = MappingProxyType({})) -> ThemeFile:
+    """Read a theme from a YAML file, with some keys `given`. Raises ThemeError, which names file,
+    line and key."""
     lines: dict[str, int] = {}
     try:
         table: dict[str, str] = {}
@@ -52,7 +55,7 @@ def load_theme(path: Path) -> ThemeFile:
             if entry.listed:
                 raise BadFile(entry.line, entry.key, "expected text, not a list")
             table[entry.key], lines[entry.key] = entry.values[0], entry.line
-        theme = theme_from(table)
+        theme = theme_from({**table, **given})
         if theme.name != path.stem:
             raise BadTheme("name", f"'{theme.name}' is not the file's name")
         return theme
@@ -67,6 +70,21 @@ def built_in() -> ThemeFile:
     """Return the default theme, which does not come from a file: it works even if every file is
     broken."""
     return theme_from(INK)
+
+
+def for_depth(theme: ThemeFile, depth: str | None) -> tuple[ThemeFile, tuple[LineFilter, ...]]:
+    """Return the theme for a terminal with that many colours, as Rich names it, and what each line
+    goes through before it is drawn. A theme of the terminal's own sixteen needs no change."""
+    if theme.textual.ansi or depth not in ("standard", "256"):
+        return theme, ()
+    from codeagent.tui import colour_depth as depths  # not needed in true colour
+
+    if depth == "256":
+        return theme, (depths.ByNumber(depths.FIXED, theme),)
+    design = bundled_folder() / "sixteen" / ("dark.yaml" if theme.dark else "light.yaml")
+    sixteen = load_theme(design, depths.sixteen_of(theme))
+    theme = replace(sixteen, textual=replace(sixteen.textual, name=theme.name))
+    return theme, (depths.ByNumber(depths.SIXTEEN, theme),)
 
 
 class Themes:
@@ -96,7 +114,7 @@ class Themes:
         path = path or bundled_folder() / f"{name}.yaml"
         if not (NAME.fullmatch(name) and path.is_file()):
             raise ThemeError(
-                f"there is no theme '{one_line(name, 40)}'{nearest(name, self.names())}; see /theme"
+                f"unknown theme '{one_line(name, 40)}'{nearest(name, self.names())}; see /theme"
             )
         try:
             stamp = path.stat().st_mtime_ns
@@ -149,6 +167,8 @@ class ThemeSwitch:
         self._tell = tell
         self.name = ""
         """The name of the theme in use; empty before the first."""
+        self.filters: tuple[LineFilter, ...] = ()
+        """What each line goes through before it is drawn, see `for_depth`."""
         self._timer: Timer | None = None
         self._stamp: int | None = None
 
@@ -171,8 +191,18 @@ class ThemeSwitch:
                 self._apply(built_in())
             return str(problem)
         self._stamp = stamp
-        self._watch()
+        self.watch()
         return ""
+
+    def watch(self) -> None:
+        """Run a timer while, and only while, the app is running and there is a file that may
+        change; the app calls it when it begins."""
+        if self._stamp is None:
+            if self._timer is not None:
+                self._timer.stop()
+                self._timer = None
+        elif self._timer is None and self._app.is_running:
+            self._timer = self._app.set_interval(_LOOK_EVERY, self.look)
 
     def look(self) -> None:
         """Read the theme in use again if its file changed; what is wrong with it is reported
@@ -190,6 +220,8 @@ class ThemeSwitch:
 
     def _apply(self, theme: ThemeFile) -> None:
         plain = self._app.no_color or os.environ.get("TERM") == "dumb"
+        if not plain:
+            theme, self.filters = for_depth(theme, self._app.console.color_system)
         self._paint(Palette() if plain else theme.palette)
         self._app.register_theme(self._uncoloured(theme) if plain else theme.textual)
         self._colour_output(theme)
@@ -222,14 +254,6 @@ class ThemeSwitch:
             if self._app.ansi_color
             else theme.textual
         )
-
-    def _watch(self) -> None:
-        """Run a timer while, and only while, there is a file that may change."""
-        if self._stamp is not None and self._timer is None:
-            self._timer = self._app.set_interval(_LOOK_EVERY, self.look)
-        elif self._stamp is None and self._timer is not None:
-            self._timer.stop()
-            self._timer = None
 
 
 def _terminal_theme(theme: ThemeFile) -> TerminalTheme:

@@ -203,6 +203,14 @@ class GitCheckpoints:
         return tuple(found)
 
     @_in_thread
+    def merged(
+        self, stop: threading.Event, base: bytes, ours: bytes, theirs: bytes
+    ) -> bytes | None:
+        """Merge two versions of a text, line by line; None if both changed the same lines."""
+        with self._store.locked(stop):
+            return self._store.merged(base, ours, theirs)
+
+    @_in_thread
     def written_by_others(self, stop: threading.Event, since: float) -> Mapping[str, str]:
         self._store.ready()
         return self._moments.written_by_others(since)

@@ -432,7 +432,8 @@ def _identity(repository: CommitRepository) -> dict[str, str]:
             value = repository.value(f"{role}.{part}", f"user.{part}")
             if not value:
                 raise CommitRefused(
-                    f"git does not know who commits: ask the user to run git config --global user.{part} VALUE"
+                    "git does not know who commits: ask the user to run, in a shell of "
+                    "their own: git config --global user.name NAME; git config --global user.email ADDRESS"
                 )
             found[f"GIT_{role}_{part}".upper()] = value
     return found

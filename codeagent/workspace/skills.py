@@ -217,7 +217,7 @@ def _look_through(source: _SkillSource, report: Callable[[ToolProblem], None]) -
             head_text, _ = _split_front_matter(raw)
             name, about = _parse_front_matter(head_text)
         except MissingPath:
-            report(ToolProblem(where, "there is no such file, so the folder is not a skill"))
+            report(ToolProblem(where, "the file is missing, so the folder is not a skill"))
         except WorkspaceError as error:
             report(ToolProblem(where, str(error)))
         except _BadFrontMatter as bad:

@@ -84,12 +84,12 @@ REFUSED: tuple[tuple[Act, str], ...] = (
     (SetEffort("high"), "this conversation keeps its model"),
     (
         RunShell("ls", shared=False),
-        "there is no sandbox, so commands cannot run; /status says what is missing",
+        "without a sandbox, commands cannot run; /status says what is missing",
     ),
     (StopJob("job-1"), "job-1 is not a job of this session; /jobs lists them"),
     (SendToJob("job-1", "q"), "job-1 is not a job of this session; /jobs lists them"),
     (StopTrigger("trigger-1"), NO_EXTENSION),
-    (SetToolset("web", on=False), "there are no toolsets here; nothing was changed"),
+    (SetToolset("web", on=False), "no toolsets here; nothing was changed"),
     (TrustTools(True), "no tools are read from files here; nothing was changed"),
     *(
         (act, NO_SERVER)

@@ -6,6 +6,7 @@ from typing import Any, ClassVar
 
 import pytest
 
+from codeagent.agent.hooks.hook import Hook, Hooks
 from codeagent.core.acts import Prompt, Restore, RestoreFile, Step, Stop
 from codeagent.core.checkpoints import (
     ChangedFile,
@@ -445,6 +446,16 @@ async def test_only_a_batch_that_writes_files_by_itself_says_that_no_commands_ru
         ("batch", True),
         ("after", False),
     ]
+
+
+@pytest.mark.parametrize("may_write", [True, False])
+async def test_a_batch_that_only_writes_files_may_come_with_commands_if_a_hook_may_write(
+    may_write: bool,
+) -> None:
+    hooks = Hooks((Hook("guard", may_write=may_write),))
+    s, store = begin(Turn("", (put("a.py", "2"),)), Turn("done"), hooks=hooks)
+    await say(s, "fix it")
+    assert store.moments == [False, may_write, False]
 
 
 async def test_what_is_not_the_agents_stays_and_what_both_changed_is_merged_or_refused() -> None:

@@ -101,7 +101,7 @@ async def test_what_is_not_there_or_not_on_is_refused_and_nothing_is_logged(
     c = opened()
     await c.ask()
     assert await c.agent.finish(SetToolset("hbu", on=False)) == Refused(
-        "there is no toolset 'hbu'; did you mean hub?"
+        "unknown toolset 'hbu'; did you mean hub?"
     )
     assert await c.agent.finish(SetToolset("lab", on=False)) == Refused(
         "nothing of lab is on; nothing was changed"

@@ -32,7 +32,7 @@ from codeagent.core.model import (
 )
 from codeagent.core.policy import ApprovalKey, Policy, Rule
 from codeagent.core.tool import Tool
-from codeagent.session.fold import ToolDetails
+from codeagent.session.transcript import ToolDetails
 from tests.agent.doubles import Do, Reading, Scene, Turn, TurnsModel, do, of, scene
 from tests.agent.test_invariants import check
 from tests.agent.watching import heard, paused, to_the_end, until, watched

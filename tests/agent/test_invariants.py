@@ -16,6 +16,7 @@ from codeagent.agent.limits import Limits
 from codeagent.core.acts import (
     Answer,
     CancelCall,
+    EditCall,
     FollowUp,
     Interrupt,
     Pause,
@@ -23,7 +24,9 @@ from codeagent.core.acts import (
     Resume,
     RunShell,
     SetMode,
+    SkipCall,
     Steer,
+    Step,
     Stop,
 )
 from codeagent.core.approval_events import ApprovalRequested
@@ -38,8 +41,14 @@ from codeagent.core.events import (
     ToolStarted,
     TurnStarted,
 )
-from codeagent.core.messages import AssistantMessage, ToolCall, transcript_problems
-from codeagent.core.notices import ModelRetried
+from codeagent.core.messages import (
+    AssistantMessage,
+    ToolCall,
+    ToolMessage,
+    text_of,
+    transcript_problems,
+)
+from codeagent.core.notices import CallMarked, ModelRetried, RunPaused
 from codeagent.core.policy import Decision
 from codeagent.session.fold import fold
 from codeagent.session.recording import Recording
@@ -166,6 +175,71 @@ def test_random_errors_denials_vetoes_steering_interrupts_and_aborts(
         assert_closes(s.journal.events[:at])
 
 
+at_a_pause = st.tuples(
+    st.lists(
+        st.tuples(
+            st.sampled_from(["skip", "because", "unskip", "edit", "misfit"]), st.integers(0, 3)
+        )
+    ),
+    st.sampled_from(["go_on", "go_on", "go_on", "steer", "interrupt", "abort"]),
+)
+
+
+@given(
+    st.lists(call, min_size=1, max_size=4).map(tuple),
+    st.sampled_from(["sequential", "parallel", "batched:2"]),
+    st.lists(at_a_pause, min_size=1, max_size=3),
+)
+@settings(max_examples=times(25), deadline=None)
+def test_any_sequence_of_skips_undone_skips_and_edits_leaves_each_call_the_result_it_shows(
+    calls: tuple[tuple[str, str], ...],
+    strategy: str,
+    pauses: list[tuple[list[tuple[str, int]], str]],
+) -> None:
+    s = scene(Turn("", calls), Turn("done"), strategy=strategy)
+    planned = iter(pauses)
+    skipped: dict[str, str] = {}
+
+    def at_the_pause(ids: tuple[str, ...]) -> None:
+        steps, end = next(planned, ([], "go_on"))
+        for what, place in steps:
+            if place >= len(ids):
+                continue
+            match what:
+                case "skip" | "because":
+                    skipped[ids[place]] = f"skipped by user{': no' * (what == 'because')}"
+                    s.agent.do(SkipCall(ids[place], "no" * (what == "because")))
+                case "unskip":
+                    skipped.pop(ids[place], None)
+                    s.agent.do(SkipCall(ids[place], on=False))
+                case _:
+                    given = EditCall(ids[place], '{"what": "ok"}' if what == "edit" else "{")
+                    if s.agent.do(given) is None:
+                        skipped.pop(ids[place], None)
+        if end != "go_on":
+            perform(s, end, set())
+        s.agent.do(Resume())
+
+    def on_event(event: KnownEvent) -> None:
+        if isinstance(event, RunPaused):
+            asyncio.get_running_loop().call_soon(at_the_pause, event.calls)
+        if isinstance(event, ApprovalRequested):
+            s.agent.do(Answer(event.approval_id, Decision("once")))
+
+    s.agent.do(Step(True))
+    asyncio.run(s.run(on_event=on_event))
+    check(s)
+    results = {
+        event.call_id: text_of(event.content) for event in of(s.journal.events, ToolResultAdded)
+    }
+    assert {
+        each: said for each, said in results.items() if said.startswith("skipped by")
+    } == skipped
+    for at in range(len(s.journal.events)):
+        assert_closes(s.journal.events[:at])
+        assert_marks_outlive_the_process(s.journal.events[:at])
+
+
 def on(s: Scene, code: str, act: Callable[[], object]) -> None:
     s.agent.observe(lambda event: act() if getattr(event, "code", "") == code else None)
 
@@ -177,6 +251,28 @@ def assert_closes(prefix: list[KnownEvent]) -> None:
     assert report.problems == () and all("queued text" in repair for repair in report.repairs)
     assert transcript_problems(fold(closed).messages) == []
     assert_executed_is_started(closed)
+
+
+def assert_marks_outlive_the_process(prefix: list[KnownEvent]) -> None:
+    """What the user had marked when the process ended counts as skipped, with the reason."""
+    answered = {event.call_id for event in of(prefix, ToolResultAdded)}
+    marks = {event.call_id: event for event in of(prefix, CallMarked)}
+    wanted = {
+        call_id: f"skipped by user{': ' * bool(mark.reason)}{mark.reason}"
+        for call_id, mark in marks.items()
+        if mark.skipped and call_id not in answered
+    }
+    closing = closing_events(prefix, "s1", 9999, 1.0)
+    results = {event.call_id: text_of(event.content) for event in of(closing, ToolResultAdded)}
+    heard = {
+        message.call_id: text_of(message.content)
+        for message in fold(prefix).messages
+        if isinstance(message, ToolMessage)
+    }
+    for said in (results, heard):
+        skips = {each: text for each, text in said.items() if text.startswith("skipped by")}
+        assert {each: skips.get(each) for each in wanted} == wanted
+    assert {each for each, text in results.items() if text.startswith("skipped by")} == {*wanted}
 
 
 def assert_executed_is_started(events: list[KnownEvent]) -> None:

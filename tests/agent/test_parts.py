@@ -1,8 +1,15 @@
 """The parts that extensions add to a conversation."""
 
-from codeagent.agent.parts import ConversationPart
+from codeagent.agent.hooks.hook import Hooks
+from codeagent.agent.parts import ConversationPart, Parts
 from codeagent.core.events import Notice
 from tests.agent.doubles import scene
+
+
+def test_reading_mentions_delays_no_other_prompt_and_writes_no_file() -> None:
+    hooks = Hooks(Parts(mentions="nowhere:read").hooks())
+    assert [hooks.judges(text) for text in ("see @a.py", "go on")] == [True, False]
+    assert not hooks.may_write
 
 
 class Failing(ConversationPart):

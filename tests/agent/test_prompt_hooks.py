@@ -152,6 +152,39 @@ async def test_steering_interrupts_and_follow_ups_are_judged_too_and_only_they_g
     assert NEVER not in sent(s) and "use tabs" in sent(s) and "then commit" in sent(s)
 
 
+async def test_a_hook_is_asked_only_about_text_that_concerns_it() -> None:
+    asked: list[str] = []
+
+    async def read(prompt: SubmittedPrompt) -> TextAnswer:
+        asked.append(prompt.text)
+        return True
+
+    hook = Hook("mentions", prompt_submit=read, concerns=lambda text: "@" in text)
+    s = scene(Turn("", (do("nap"),)), Turn("done"), Turn("more"), hooks=Hooks((hook,)))
+
+    def type_ahead(event: KnownEvent) -> None:
+        if isinstance(event, ToolStarted):
+            s.act(Steer("use tabs"))
+            s.act(Steer("see @a.py"))
+            s.act(FollowUp("then commit"))
+
+    await s.run(on_event=type_ahead)
+    assert asked == ["see @a.py"]
+    assert all(text in sent(s) for text in ("use tabs", "see @a.py", "then commit"))
+
+
+async def test_a_run_begins_with_its_prompt_at_once_if_no_hook_judges_it() -> None:
+    hook = Hook(
+        "mentions",
+        prompt_submit=lambda prompt: asyncio.sleep(0, True),
+        concerns=lambda text: "@" in text,
+    )
+    s = scene(Turn("hello"), hooks=Hooks((hook,)))
+    s.act(Prompt("go"))
+    assert [type(event) for event in s.journal.events] == [RunStarted, MessageAdded]
+    await s.agent.close()
+
+
 async def test_an_interrupt_whose_words_are_denied_still_interrupts_and_its_words_reach_nobody() -> (
     None
 ):

@@ -205,7 +205,7 @@ async def test_closing_the_agent_stops_it() -> None:
 
 
 async def test_without_a_sandbox_or_a_command_it_says_so_and_logs_nothing() -> None:
-    assert "no sandbox" in scene().refusal(RunShell("ls", shared=False))
+    assert "without a sandbox" in scene().refusal(RunShell("ls", shared=False))
     s = scene(sandbox=FakeSandbox())
     for bad in ("", "  ", "a\0b"):
         assert "command" in s.refusal(RunShell(bad, shared=False))

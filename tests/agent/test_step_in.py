@@ -29,7 +29,7 @@ from codeagent.core.events import (
     ToolStarted,
 )
 from codeagent.core.messages import ToolCall, text_of
-from codeagent.core.notices import StepModeChanged
+from codeagent.core.notices import CallMarked, StepModeChanged
 from codeagent.core.policy import Decision
 from tests.agent.doubles import Scene, Turn, do, of, scene
 from tests.agent.watching import heard, paused, to_the_end, until, watched
@@ -79,6 +79,28 @@ async def test_one_of_three_is_skipped_another_edited_and_the_log_and_the_model_
     ]
     assert results[third].details.get("edited_arguments") is None
     assert of(s.events, BatchFinished)[0].executed == 2
+
+
+async def test_a_skip_is_settled_only_when_the_pause_ends_and_can_be_undone_until_then() -> None:
+    s = scene(Turn("", THREE), Turn("done"))
+    await step_to_the_boundary(s)
+    first, second, third = paused(s)[0].calls
+    for call in (first, second, third):
+        s.act(SkipCall(call, "no"))
+    s.act(SkipCall(second, on=False))
+    s.act(EditCall(third, '{"what": "other", "key": ""}'))
+    assert not of(s.events, ToolResultAdded)
+    assert [(mark.call_id, mark.skipped) for mark in of(s.events, CallMarked)] == [
+        (first, True),
+        (second, True),
+        (third, True),
+        (second, False),
+        (third, False),
+    ]
+    s.act(Resume())
+    await to_the_end(s)
+    assert [event.target for event in of(s.events, ToolStarted)] == ["two", "other"]
+    assert heard(s)[0] == "skipped by user: no"
 
 
 async def test_an_edit_that_does_not_fit_changes_nothing_and_says_everything_that_is_wrong() -> (

@@ -6,11 +6,12 @@ from pathlib import Path
 
 import pytest
 
-from codeagent.commands.doctor import of_extensions, python_packages
+from codeagent.commands.doctor import _verdict, of_extensions, python_packages
 from codeagent.config.extensions import Extensions
 from codeagent.config.local_environment import LocalEnvironment
-from codeagent.core.extension import Extension
+from codeagent.core.extension import Extension, Finding, FindingState
 from tests.e2e.product import Product
+from tests.table import for_each
 
 KEY = "sk-canary-0123456789"
 
@@ -115,7 +116,9 @@ def test_with_an_engine_the_sandbox_is_tried_and_everything_is_usable(product: P
     config = product.home / "config/codeagent/config.toml"
     config.parent.mkdir(parents=True)
     config.write_text('[sandbox]\napproval = "text"\n')
-    said = product.call("doctor").out
+    called = product.call("doctor")
+    said = called.out
+    assert "✓ codeagent works here" in called.err
     assert "network none" in said and "trials      by text: approval under [sandbox]" in said
 
 
@@ -135,6 +138,21 @@ def test_what_the_repository_needs_and_the_image_lacks_is_said_with_the_next_ste
     assert "which the image lacks" in needs[0] and "and the image has 3." in needs[1]
     assert all("choose an image that has it" in text for text in needs)
     assert done.code == 0
+
+
+@for_each(
+    ("states", "verdict"),
+    [
+        (("ok",), "✓ codeagent works here"),
+        (("ok", "note"), "✓ codeagent works here; 1 note, nothing that you have to fix"),
+        (("problem", "note"), "✗ 1 problem to fix before codeagent works here"),
+        (("problem", "problem"), "✗ 2 problems to fix before codeagent works here"),
+    ],
+)
+def test_the_verdict_says_whether_codeagent_works_and_what_to_fix(
+    states: tuple[FindingState, ...], verdict: str
+) -> None:
+    assert _verdict([Finding("x", state, "") for state in states]) == verdict
 
 
 def test_as_text_every_finding_is_one_line(product: Product) -> None:

@@ -56,7 +56,7 @@ def test_what_one_brings_has_its_options_and_its_commands_on_the_screen(
 
 def test_an_unknown_one_is_an_error(capsys: pytest.CaptureFixture[str]) -> None:
     assert cli.main(["extensions", "show", "nothing"]) == 2
-    assert "there is no extension 'nothing'" in capsys.readouterr().err
+    assert "unknown extension 'nothing'" in capsys.readouterr().err
 
 
 def test_the_command_of_an_extension_that_is_off_says_so(

@@ -273,7 +273,7 @@ async def test_a_hosted_model_without_a_key_names_the_variable_and_a_kept_one_is
     found = await here.missing(settings, LaunchOptions())
     assert found is not None and (found.kind, found.variable) == ("key", "ANTHROPIC_API_KEY")
     monkeypatch.setattr(model_offers, "try_key", tried("refused"))
-    with pytest.raises(ConfigError, match="the key was refused by loopback, so it was not kept"):
+    with pytest.raises(ConfigError, match="key refused by loopback; not kept"):
         await here.keep_key("ANTHROPIC_API_KEY", KEY)
     assert ring == {}
     monkeypatch.setattr(model_offers, "try_key", tried("accepted"))
@@ -456,6 +456,7 @@ async def test_a_shared_command_of_a_process_that_died_is_told_after_the_resume(
     await again.close()
     [result] = [event for event in here.recorded(session) if isinstance(event, ToolResultAdded)]
     assert result.name == "shell" and result.details["shared"] is True
+    assert [one.role for one in here.messages(session)[-3:]] == ["user", "user", "assistant"]
 
 
 async def test_how_much_the_model_thinks_can_change_between_runs(product: Product) -> None:
@@ -696,7 +697,7 @@ async def test_a_server_of_ones_own_gets_the_key_that_was_kept_for_it_and_no_oth
         base, host = server.base_url.removesuffix("/v1"), server.base_url[7:-3]
         wanted = await here.missing(Settings(api_base=base), LaunchOptions(proceed=True))
         assert wanted == Missing("key", f"{host} wants a key; it goes to this server only", base)
-        with pytest.raises(ConfigError, match=f"{host} refused the key, so it was not kept"):
+        with pytest.raises(ConfigError, match=f"{host} refused the key; not kept"):
             await here.keep_key(wanted.variable, "wrong")
         assert "accepted by" in await here.keep_key(wanted.variable, " s3cret\n") and [
             *ring.values()

@@ -381,7 +381,7 @@ def test_a_variable_is_given_to_a_server_of_the_project_by_name(product: Product
     )
     refused = product.call("mcp", "trust", "--give", "theirs=PATH")
     assert refused.code == 2 and "theirs does not want PATH; it wants HOME" in refused.err
-    assert "--give is SERVER=NAME" in product.call("mcp", "trust", "--give", "theirs").err
+    assert "--give takes SERVER=NAME" in product.call("mcp", "trust", "--give", "theirs").err
     given = product.call("mcp", "trust", "--give", "theirs=HOME")
     assert given.code == 0 and "wants your HOME, for its variable T: given" in given.out
     assert "not tested" in product.call("mcp", "list").out

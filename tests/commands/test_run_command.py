@@ -208,10 +208,7 @@ def test_a_model_that_is_named_goes_before_the_one_of_the_session(
 def test_continue_without_a_session_of_this_folder_is_a_usage_error(product: Product) -> None:
     done = product.run(product.script(say("on")), "--continue")
     assert (done.code, done.out) == (2, "")
-    assert (
-        f"there is no session of {product.workspace} yet" in done.err
-        and len(done.err.splitlines()) == 1
-    )
+    assert f"no session of {product.workspace} yet" in done.err and len(done.err.splitlines()) == 1
 
 
 @pytest.mark.parametrize(
@@ -227,7 +224,7 @@ def test_a_session_that_does_not_exist_is_a_usage_error(
 ) -> None:
     done = product.call(*arguments)
     assert (done.code, done.out) == (2, "")
-    assert done.err == "codeagent: there is no session 'nosuch'; see: codeagent sessions list\n"
+    assert done.err == "codeagent: unknown session 'nosuch'; see: codeagent sessions list\n"
 
 
 @pytest.mark.parametrize("output", ["json", "jsonl"])

@@ -156,7 +156,8 @@ async def test_another_model_takes_over_from_one_that_is_refused_and_a_notice_sa
         ]
     assert done["code"] == 0
     (notice,) = (event for event in done["events"] if event.get("code") == "model.fallback")
-    assert notice["text"].endswith(f"not for you; continuing with {provider}/other")
+    assert ": not for you; " in notice["text"]
+    assert notice["text"].endswith(f"; continuing with {provider}/other")
 
 
 async def test_a_budget_of_dollars_is_refused_where_no_price_is_known(run: Run) -> None:
@@ -194,7 +195,8 @@ async def test_an_answer_that_repeats_itself_is_stopped_and_what_it_used_counts(
     run: Run, name: str
 ) -> None:
     server = openai_server if name == "openai/fake" else anthropic_server
-    async with server([Turn(text="Counting: " + "1/" * 2000, stall=True)]) as fake:
+    counting = Turn(text="Counting: " + "1/" * 2000, stall=True)
+    async with server([counting], chunk=4096, delay=0.01) as fake:
         done = await run(*at(fake, name))
         await asyncio.wait_for(fake.client_left.wait(), 20)
         assert len(fake.requests) == 1

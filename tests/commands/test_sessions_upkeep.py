@@ -132,7 +132,7 @@ def test_stats_are_of_the_last_session_of_this_folder(
         assert f"session   {mine}\n" in capsys.readouterr().out
     monkeypatch.chdir(tmp_path)
     assert cli.main(["stats"]) == 2
-    assert f"there is no session of {tmp_path} yet" in capsys.readouterr().err
+    assert f"no session of {tmp_path} yet" in capsys.readouterr().err
 
 
 def test_a_fork_prints_how_to_continue_it(

@@ -39,7 +39,7 @@ def test_the_arguments_are_a_column_as_wide_as_the_longest_name(product: Product
 
 def test_a_toolset_that_does_not_exist_names_the_built_in_ones(product: Product) -> None:
     model = product.script({"text": "done"})
-    for given, said in (("wbe", "there is no toolset wbe; did you mean web?"), ("zzz", "triggers")):
+    for given, said in (("wbe", "unknown toolset wbe; did you mean web?"), ("zzz", "triggers")):
         done = product.run(model, "--toolset", given)
         assert done.code == 2 and said in done.err, given
 

@@ -2,6 +2,7 @@
 finds it."""
 
 import tomllib
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -10,7 +11,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from codeagent.config.choices import keep_choices
+from codeagent.config.layers import check_user
 from codeagent.core.errors import ConfigError
+from codeagent.tools.shell.rules import decides
 
 MINE = (
     '# mine\nmode = "plan"  # never change it\nmodel = "a"  # at home\n\n[limits]\nbudget = 2.0\n'
@@ -48,6 +51,34 @@ def test_comments_order_and_other_settings_stay(file: Path) -> None:
     assert file.read_text().startswith(
         '# mine\nmode = "plan"  # never change it\nmodel = "b"  # at home\n'
     )
+
+
+def test_a_setting_of_a_section_is_put_into_its_table_and_taken_out_again(file: Path) -> None:
+    file.write_text(MINE)
+    new = {"limits.max_turns": 9, "queue.steer": "one"}
+    assert keep(file, **new)["limits"] == {"budget": 2.0, "max_turns": 9}
+    assert file.read_text().startswith(MINE.rstrip()) and 'steer = "one"' in file.read_text()
+    without = keep(file, **dict.fromkeys([*new, "web.private_hosts"]))
+    assert without == {"mode": "plan", "model": "a", "limits": {"budget": 2.0}, "queue": {}}
+
+
+@pytest.mark.parametrize(
+    ("name", "value", "why"),
+    [
+        ("extensions.off", ["nothing"], "unknown extension 'nothing'"),
+        ("limits.max_turns", 0, "limits.max_turns: input should be greater than 0"),
+        ("lmits.max_turns", 1, "lmits: no such setting; did you mean limits?"),
+    ],
+)
+def test_what_the_next_start_would_refuse_is_not_written(
+    file: Path, name: str, value: object, why: str
+) -> None:
+    file.write_text(MINE)
+    with pytest.raises(ConfigError, match=why):
+        keep_choices(
+            file, file.parents[1] / "work", {name: value}, partial(check_user, decides=decides)
+        )
+    assert file.read_text() == MINE
 
 
 def test_a_model_without_an_address_takes_the_old_address_away(file: Path) -> None:
@@ -104,3 +135,12 @@ def test_any_text_comes_back_as_it_was_chosen(
     (folder / "config/config.toml").write_text(MINE)
     kept = keep(folder / "config/config.toml", model=model, theme=theme)
     assert (kept["model"], kept["theme"], kept["mode"]) == (model, theme, "plan")
+
+
+@pytest.mark.parametrize("text", ["limits = 3\n", 'limits = "x"\n', "limits = [1]\n"])
+def test_a_section_that_is_not_a_table_is_said_and_left(file: Path, text: str) -> None:
+    """The user may have edited the file since the start."""
+    file.write_text(text)
+    with pytest.raises(ConfigError, match="cannot be changed here"):
+        keep(file, **{"limits.max_turns": 9})
+    assert file.read_text() == text

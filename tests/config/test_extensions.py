@@ -91,7 +91,7 @@ def test_the_command_line_switches_off_more_than_the_file(tmp_path: Path) -> Non
 
 def test_an_unknown_extension_is_an_error_that_lists_those_there_are(tmp_path: Path) -> None:
     with pytest.raises(
-        ConfigError, match=r"config.toml:2: .*no extension 'wbe'; there are agents, "
+        ConfigError, match=r"config.toml:2: .*unknown extension 'wbe'; there are agents, "
     ):
         settings(tmp_path, '[extensions]\noff = ["wbe"]\n')
 

@@ -325,6 +325,8 @@ LOOSENING = [
     'fallback_model = "x"',
     'wire = "litellm"',
     '[network]\nprivate_hosts = ["mirror.corp:443"]',
+    'editor = {open = "sh -c id {file}"}',
+    '[editor]\ndiff = "sh -c id {before} {after}"',
 ]
 
 

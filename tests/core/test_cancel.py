@@ -1,10 +1,11 @@
 """The token tree: what fires together, and what a guarded piece of work leaves behind."""
 
 import asyncio
+import threading
 
 import pytest
 
-from codeagent.core.cancel import CancelToken
+from codeagent.core.cancel import CancelToken, completed
 from codeagent.core.errors import RunCancelled
 
 
@@ -92,3 +93,31 @@ async def test_cancelling_the_caller_cancels_the_work() -> None:
     with pytest.raises(asyncio.CancelledError):
         await caller
     assert ended.is_set()
+
+
+async def test_work_in_a_thread_is_waited_for_however_often_its_caller_is_cancelled() -> None:
+    begun, may_end = threading.Event(), threading.Event()
+    ended: list[bool] = []
+
+    def work() -> None:
+        begun.set()
+        may_end.wait(30)
+        ended.append(True)
+
+    caller = asyncio.create_task(completed(work))
+    await asyncio.to_thread(begun.wait, 30)
+    for _ in range(3):
+        caller.cancel()
+        for _ in range(5):
+            await asyncio.sleep(0)
+        assert not caller.done()
+    may_end.set()
+    with pytest.raises(asyncio.CancelledError):
+        await caller
+    assert ended == [True]
+
+
+async def test_work_in_a_thread_returns_or_raises_what_it_does() -> None:
+    assert await completed(lambda: 7) == 7
+    with pytest.raises(ZeroDivisionError):
+        await completed(lambda: 1 // 0)

@@ -15,6 +15,7 @@ from codeagent.core.notices import (
     AnyNotice,
     BudgetChanged,
     CallEdited,
+    CallMarked,
     CompactionBegun,
     CompactionFailed,
     JobListens,
@@ -95,6 +96,7 @@ NOTICES = (
     BudgetChanged(text="x", budget="$2", left="$1 of $2 left"),
     StepModeChanged(text="x", on=True),
     QueueOrdered(text="x", ids=("q2", "q1")),
+    CallMarked(text="x", call_id="c", skipped=True),
     CallEdited(text="x", call_id="c", arguments="{}", target="t", permission="auto", reason="why"),
     RunPausing(text="x"),
     RunPaused(text="x", batch=1, why="step", calls=("c",)),
@@ -151,6 +153,7 @@ DATA: dict[str, dict[str, object]] = {
     "step.changed": {"on": True},
     "toolset.chosen": {"toolset": "web", "tools": ["fetch"], "on": False},
     "queue.ordered": {"ids": ["q2", "q1"]},
+    "call.marked": {"call_id": "c", "skipped": True, "reason": ""},
     "call.edited": {
         "call_id": "c",
         "arguments": "{}",

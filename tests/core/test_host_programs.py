@@ -23,6 +23,7 @@ from codeagent.core.host_programs import (
     SEARCH,
     SERVER,
     HostProgram,
+    finish_program,
     minimal,
     open_program,
     run_program,
@@ -43,12 +44,17 @@ MODULES = {
     "COMMIT_HOOKS": {"workspace.commits"},
     "SERVER": {"sandbox.programs"},
     "HOOK": {"agent.hooks.command"},
+    "STATUS_LINE": {"tui.parts.own_status"},
     "COMMAND": {"sandbox.host"},
+    "CLIPBOARD": {"extensions.attachments.pasting"},
     "EDITOR": {"tui.parts.external_editor"},
+    "EDITOR_WINDOW": {"tui.parts.external_editor"},
     "BROWSER": {"extensions.mcp.browser"},
+    "NOTIFIER": {"extensions.notify.command"},
     "CREDENTIALS": {"sandbox.credentials"},
     "PAGE_CONVERTER": {"extensions.web.markdown"},
     "IMAGE_BUILD": {"sandbox.image"},
+    "GITHUB": {"extensions.review.pull_request"},
     "NEW_REPOSITORY": {"commands.demo"},
     "VERSION": {"commands.doctor"},
     "WATCHDOG_PROCESS": set(),  # the watchdog itself is below this module
@@ -57,7 +63,15 @@ MODULES = {
 }
 """The modules that start the program of each row."""
 OURS = frozenset(
-    {"start_program", "open_program", "run_program", "marked_environment", "set_limits", "new_mark"}
+    {
+        "start_program",
+        "open_program",
+        "run_program",
+        "finish_program",
+        "marked_environment",
+        "set_limits",
+        "new_mark",
+    }
 )
 STARTS = {
     "subprocess": {
@@ -101,9 +115,11 @@ STARTS = {
 NEVER_IMPORTED = frozenset(
     {"webbrowser", "multiprocessing", "pexpect", "sh", "plumbum", "commands"}
 )
-STARTERS = frozenset({"core.host_programs", "core.watchdog", "sandbox.id_mapping"})
-"""The only modules that start a process themselves; the last one is a program, which forks to own a
-namespace."""
+STARTERS = frozenset(
+    {"core.host_programs", "core.watchdog", "extensions.board.holder", "sandbox.id_mapping"}
+)
+"""The only modules that start a process themselves; the last two fork to own a terminal and a
+namespace, the first of them to outlive the terminal that it was started on, too."""
 LIBRARIES = {"git": "workspace.git", "docker": "sandbox.engine", "keyring": "config.keys"}
 """Libraries that may start programs: each has one importer (import-linter checks it), and what it
 starts a row."""
@@ -282,13 +298,27 @@ def test_a_program_that_takes_too_long_is_killed_with_its_session(tmp_path: Path
     words = ["/bin/bash", "-c", f"sleep 600 & echo $! > {tmp_path}/pid; sleep 600"]
     with pytest.raises(subprocess.TimeoutExpired):
         run_program(COMMAND, words, folder="/", environment={}, seconds=1, start_new_session=True)
-    status = Path("/proc", (tmp_path / "pid").read_text().strip(), "stat")
+    assert has_ended(tmp_path / "pid")
+
+
+async def test_what_a_program_that_has_ended_left_in_its_session_is_killed_with_the_wait(
+    tmp_path: Path,
+) -> None:
+    words = ["/bin/bash", "-c", f"sleep 600 & echo $! > {tmp_path}/pid; setsid sleep 600 & exit"]
+    with pytest.raises(TimeoutError):
+        await finish_program(COMMAND, words, folder="/", environment=dict(os.environ), seconds=1)
+    assert has_ended(tmp_path / "pid")
+
+
+def has_ended(pid: Path) -> bool:
+    """Wait until the process with the pid in the file has ended; False if it does not."""
+    status = Path("/proc", pid.read_text().strip(), "stat")
     until = time.monotonic() + 20
-    while (
-        alive := status.exists() and status.read_text().rpartition(") ")[2][0] != "Z"
-    ) and time.monotonic() < until:
+    while status.exists() and status.read_text().rpartition(") ")[2][0] != "Z":
+        if time.monotonic() > until:
+            return False
         time.sleep(0.01)
-    assert not alive
+    return True
 
 
 def test_the_watchdog_is_started_again_after_it_was_killed_and_knows_what_is_left() -> None:

@@ -52,9 +52,23 @@ def test_another_program_of_that_name_on_path_is_not_meant(tmp_path: Path) -> No
     assert shell(str(path), tmp_path, other.parent) == str(path)
 
 
-def test_a_module_is_called_as_one(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_module_is_called_as_one_unless_path_finds_the_program_beside_its_interpreter(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
     monkeypatch.setattr(sys, "argv", [f"{SOURCE}/codeagent/__main__.py"])
-    assert this_program() == f"{sys.executable} -P -m codeagent"
+    monkeypatch.setattr(sys, "executable", str(tmp_path / "venv/python"))
+    own, linked = program(tmp_path / "venv"), tmp_path / "bin"
+    linked.mkdir()
+    (linked / "codeagent").symlink_to(own)
+    as_module = f"{sys.executable} -P -m codeagent"
+    for folder, said in (
+        (tmp_path, as_module),
+        (program(tmp_path / "other").parent, as_module),
+        (own.parent, "codeagent"),
+        (linked, "codeagent"),
+    ):
+        monkeypatch.setenv("PATH", str(folder))
+        assert this_program() == said
 
 
 @pytest.mark.parametrize("folder", ["{work}", "{link}", "tools", "", "{outside}"])
@@ -83,7 +97,7 @@ def test_why_a_program_was_not_found_names_the_one_that_lies_in_the_workspace(
     (tmp_path / "prog").write_text("#!/bin/sh\n")
     (tmp_path / "prog").chmod(0o755)
     monkeypatch.setenv("PATH", str(tmp_path))
-    assert why_not_found("nothing", tmp_path) == ("there is no nothing on PATH", "install nothing")
+    assert why_not_found("nothing", tmp_path) == ("nothing is not on PATH", "install nothing")
     why, remedy = why_not_found("prog", tmp_path)
     assert find_program("prog", tmp_path) is None
     assert (

@@ -152,5 +152,5 @@ def test_a_snapshot_that_comes_late_belongs_to_its_prompt() -> None:
 
 
 def test_an_unknown_point_is_an_error() -> None:
-    with pytest.raises(CheckpointError, match="there is no point x"):
+    with pytest.raises(CheckpointError, match="unknown point x"):
         CheckpointTimeline().point("x")

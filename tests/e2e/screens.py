@@ -2,7 +2,9 @@
 
 import subprocess
 import sys
+from collections.abc import Mapping
 from pathlib import Path
+from types import MappingProxyType
 from typing import Any
 
 from tests.e2e.product import Event, Product
@@ -19,14 +21,14 @@ def open_screen(
     size: tuple[int, int] = (100, 30),
     before: tuple[str, ...] = (),
     shows: str = READY,
+    env: Mapping[str, str] = MappingProxyType({}),
 ) -> PtyScreen:
     """`codeagent` with these arguments in a git repository, waited for until it shows this."""
     subprocess.run(["git", "init", "-q", product.workspace], check=True)
     command = [*before, sys.executable, "-m", "codeagent", "--sandbox", sandbox, *arguments]
     root = str(Path(__file__).parents[2])
-    screen = PtyScreen(
-        command, env=product.environment | {"PYTHONPATH": root}, cwd=product.workspace, size=size
-    )
+    env = {**product.environment, "PYTHONPATH": root, **env}
+    screen = PtyScreen(command, env=env, cwd=product.workspace, size=size)
     screen.wait_for(shows)
     return screen
 

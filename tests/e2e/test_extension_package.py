@@ -96,7 +96,7 @@ def test_switched_off_it_is_not_there(product: Product, site: Path) -> None:
     model = product.script(say("done"))
     done = codeagent(product, site, "run", "go", "--model", model, "--sandbox", "off")
     assert done.code == 0
-    assert "there is no set weather, because the extension weather is switched off" in done.err
+    assert "set weather is not available, because the extension weather is switched off" in done.err
     done = codeagent(product, site, "tools", "list", "--toolset", "weather")
     assert done.code == 2
-    assert "no toolset weather: the extension weather is switched off" in done.err
+    assert "toolset weather is not available: the extension weather is switched off" in done.err

@@ -153,7 +153,7 @@ def test_an_agent_with_the_right_adds_one_that_can_do_no_more_than_itself(produc
         "you do not have the tool 'write', so you cannot give it",
         "you do not have the tool 'rea*', so you cannot give it",
         "'a' is taken or not a valid name",
-        "there is no channel 'wrok'",
+        "unknown channel 'wrok'",
         "b was added and has begun.",
         "the group has 2 agents, which is its limit",
     ]
@@ -344,7 +344,7 @@ def test_an_agent_can_be_one_that_a_file_describes(product: Product) -> None:
     refused = run(product)
     assert refused.code == 2
     assert refused.err.splitlines()[-1] == (
-        "codeagent: group.yaml:1: there is no agent raeder; did you mean reader?; nothing was run"
+        "codeagent: group.yaml:1: unknown agent raeder; did you mean reader?; nothing was run"
     )
 
 
@@ -376,8 +376,8 @@ def test_whatever_is_wrong_with_a_group_file_is_said_with_its_line_and_the_neare
     )
     assert run(product).err.splitlines()[-3:] == [
         "  group.yaml:5: agents[1].name: another agent, or a channel, has the name worker",
-        "  group.yaml:5: agents[1].channels[0]: there is no channel wrok; did you mean work or worker?",
-        "  group.yaml:6: start[0]: there is no agent planer; did you mean planner?",
+        "  group.yaml:5: agents[1].channels[0]: unknown channel wrok; did you mean work or worker?",
+        "  group.yaml:6: start[0]: unknown agent planer; did you mean planner?",
     ]
 
 

@@ -94,10 +94,7 @@ def test_wrong_inputs_are_all_listed_and_nothing_is_run(release: Product) -> Non
 @pytest.mark.parametrize(
     ("arguments", "said"),
     [
-        (
-            ("--recipe", "relase", "--trust-project"),
-            "there is no recipe relase; did you mean release?",
-        ),
+        (("--recipe", "relase", "--trust-project"), "unknown recipe relase; did you mean release?"),
         (
             ("--recipe", "release", "--input", "tag"),
             "--input 'tag' is not NAME=VALUE; nothing was run",
@@ -237,6 +234,9 @@ def test_an_input_of_the_recipe_restricts_the_tools_of_a_file(product: Product) 
 
 
 def test_a_folder_without_recipes_says_so_and_where_they_are_read_from(product: Product) -> None:
+    config = product.home / "config/codeagent/config.toml"
+    config.parent.mkdir(parents=True)
+    config.write_text('[extensions]\noff = ["review"]\n')
     listed = product.call("recipes", "list")
     assert (listed.code, listed.err) == (0, "")
     assert listed.out.startswith("no recipe is here; they are read from ")
@@ -247,7 +247,7 @@ def test_recipes_are_listed_shown_and_checked(release: Product, tmp_path: Path) 
     folder = release.workspace / ".codeagent" / "commands"
     (folder / "broken.md").write_text("one {{inputs.x}}")
     listed = release.call("recipes", "list")
-    assert listed.out.splitlines() == [
+    assert listed.out.splitlines()[:2] == [
         "release              Look, then write notes. (not trusted)",
         "                     .codeagent/commands/release.yaml: <tag> [tone]",
     ]
@@ -270,7 +270,8 @@ def test_recipes_are_listed_shown_and_checked(release: Product, tmp_path: Path) 
     )
     facts = json.loads(release.call("recipes", "list", "--json").out)
     assert [(one["name"], one["trusted"], len(one["steps"])) for one in facts] == [
-        ("release", False, 2)
+        ("release", False, 2),
+        *((name, True, 1) for name in ("commit", "init", "pr", "review")),
     ]
     assert release.call("recipes", "check", ".codeagent/commands/broken.md").code == 2
     checked = release.call("recipes", "check", ".codeagent/commands/release.yaml")

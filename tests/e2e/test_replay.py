@@ -16,6 +16,7 @@ from PIL import Image
 from codeagent.extensions.replay import pictures, player
 from codeagent.tui.transcript import sheet_view
 from tests.e2e.product import Product, bash, calls, read, say
+from tests.e2e.screens import READY, ask, open_screen
 from tests.pty_screen import PtyScreen
 
 ROOT = str(Path(__file__).parents[2])
@@ -53,6 +54,21 @@ def test_everything_is_shown_again_and_nothing_is_run(product: Product) -> None:
     assert len(product.sessions) == 1
 
 
+def test_the_conversation_on_screen_is_replayed_on_its_terminal(product: Product) -> None:
+    model = product.script(calls(read("a.txt")), say("It is read."), say("Again."))
+    with open_screen(product, "--model", model) as screen:
+        ask(screen, "read it")
+        screen.wait_for("It is read.")
+        screen.wait_for(READY)
+        ask(screen, "/replay")
+        screen.wait_for("a replay of")
+        screen.wait_for("It is read.")
+        screen.send("ctrl+d")
+        screen.wait_for(lambda: "a replay of" not in screen.text() and READY in screen.text())
+        ask(screen, "and now")
+        screen.wait_for("Again.")
+
+
 def test_it_pauses_before_each_batch_and_goes_on_with_enter(product: Product) -> None:
     recorded(product)
     with replayed(product, "--step", "--speed", "1000") as screen:
@@ -74,7 +90,8 @@ def test_a_picture_shows_the_end_of_the_conversation_above_a_card(
     script = product.script({**calls(read("a.txt")), "text": rows}, say("The plan."))
     assert product.run(script, "--mode", "plan").code == 0
     drawn = product.call("replay", "--svg", "-", "--size", "80x24").out.replace("&#160;", " ")
-    assert drawn.count(">The plan.<") == 2, "in the conversation and on the card"
+    assert drawn.count(">The plan.<") == 1, "in the conversation; the card does not repeat it"
+    assert "Plan ready" in drawn
 
 
 def test_a_session_becomes_a_cast_a_picture_and_a_gif_without_a_terminal(product: Product) -> None:

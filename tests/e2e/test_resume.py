@@ -188,7 +188,7 @@ def test_a_session_is_continued_in_its_own_folder_from_anywhere(product: Product
 def test_an_unknown_session_is_one_line(product: Product) -> None:
     done = product.run(product.script(say("no")), "--resume", "20000101")
     assert (done.code, done.out) == (2, "")
-    assert done.err == "codeagent: there is no session '20000101'; see: codeagent sessions list\n"
+    assert done.err == "codeagent: unknown session '20000101'; see: codeagent sessions list\n"
 
 
 def test_no_consent_is_taken_from_a_stored_session(product: Product) -> None:

@@ -59,7 +59,7 @@ def test_only_a_scripted_model_needs_no_prompt(product: Product) -> None:
         == "played\n"
     )
     done = product.call("run", "--model", "openai/x", "--sandbox", "off")
-    assert (done.code, "there is no PROMPT" in done.err) == (2, True)
+    assert (done.code, "PROMPT is missing" in done.err) == (2, True)
 
 
 def test_a_closed_standard_input_is_said_where_the_prompt_should_come_from_it(

@@ -5,7 +5,7 @@ from tests.e2e.product import Product, say
 from tests.table import for_each
 
 SETS = "[toolsets]\n{} = ['web']\n"
-SAID = "toolsets.{}: there is no set web, because the extension web is switched off"
+SAID = "toolsets.{}: set web is not available, because the extension web is switched off"
 
 
 def settle(product: Product, text: str) -> None:
@@ -37,7 +37,7 @@ def test_what_the_settings_say_about_sets_does_not_keep_a_safe_run_from_beginnin
 def test_a_set_that_the_command_line_asks_for_is_refused_with_the_reason(product: Product) -> None:
     done = product.run(product.script(say("hi")), "--safe", "--toolset", "web")
     assert (done.code, done.out) == (2, "")
-    assert "no toolset web: the extension web is switched off" in done.err
+    assert "toolset web is not available: the extension web is switched off" in done.err
 
 
 def test_a_denying_rule_that_no_tool_has_is_refused_also_in_a_safe_run(product: Product) -> None:

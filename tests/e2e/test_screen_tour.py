@@ -98,7 +98,7 @@ def come_back(product: Product, size: tuple[int, int], *arguments: str) -> None:
         screen.send("/resume", "enter")
         screen.wait_for("Resume a session")
         screen.send("enter")
-        screen.wait_for("All tests pass now.")
+        screen.wait_for("What I changed: one line.")
         screen.wait_for(READY)
         screen.send("ctrl+d")
         assert screen.exit_code() == 0

@@ -146,7 +146,7 @@ def test_a_set_is_turned_on_from_the_start_by_a_flag_and_by_the_settings(product
     configured = product.run(model, "--output", "jsonl")
     assert [text_of(result) for result in results(configured.events)] == ["it rains"]
     unknown = product.run(model, "--toolset", "wether")
-    assert unknown.code == 2 and "there is no toolset wether; did you mean weather?" in unknown.err
+    assert unknown.code == 2 and "unknown toolset wether; did you mean weather?" in unknown.err
 
 
 def test_a_tool_of_a_package_that_never_heard_of_secrets_reads_none_behind_a_link(
@@ -329,11 +329,11 @@ def test_a_project_groups_tools_once_it_is_trusted_and_turns_nothing_on(product:
         calls(("toolset_use", {"name": "sky"})), calls(("weather_today", {})), say("done")
     )
     unknown, _ = results(product.run(model, "--output", "jsonl").events)
-    assert "there is no toolset 'sky'" in text_of(unknown)
+    assert "unknown toolset 'sky'" in text_of(unknown)
     refused = product.run(model, "--toolset", "sky")
     assert (
         refused.code == 2
-        and "there is no toolset sky" in refused.err
+        and "unknown toolset sky" in refused.err
         and "not loaded: .codeagent" in refused.err
     )
     product.call("tools", "trust")
@@ -451,4 +451,4 @@ def test_a_session_with_a_set_continues_with_every_extension_off(product: Produc
     assert product.run(model, "--toolset", "web").code == 0
     continued = product.run(model, "--continue", "--safe")
     assert (continued.code, continued.out) == (0, "hi\n")
-    assert "warning: web: there is no such toolset" in continued.err
+    assert "warning: web: unknown toolset" in continued.err

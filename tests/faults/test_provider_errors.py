@@ -85,13 +85,13 @@ STATUSES: list[tuple[Turn, str, bool, str]] = [
         Turn(status=403, body=said("not for you")),
         "auth",
         False,
-        "may not use this model: not for you",
+        "may not use this model: not for you; choose another model with /model, or --model",
     ),
     (
         Turn(status=404, body=said("model: nope")),
         "bad_request",
         False,
-        "model: nope; check the model's name",
+        "model: nope; check the model's name, or choose one with /model",
     ),
     (
         Turn(status=400, body=said("temperature is bad")),
@@ -125,10 +125,28 @@ STATUSES: list[tuple[Turn, str, bool, str]] = [
     (Turn(status=413, body=said("Request too large")), "context_window", False, "too long"),
     (Turn(status=429, body=said("slow down")), "rate_limit", True, "too many requests: slow down"),
     (
-        Turn(status=429, body=said("You exceeded your current quota")),
+        Turn(status=429, body=said("You exceeded your current quota.")),
         "rate_limit",
         False,
-        "no quota left",
+        "no quota left: You exceeded your current quota; choose another model with /model",
+    ),
+    (
+        Turn(status=400, body=said("Your credit balance is too low")),
+        "rate_limit",
+        False,
+        "no quota left: Your credit balance is too low; choose another model",
+    ),
+    (
+        Turn(status=400, body=said("Invalid schema for function 'read_billing'")),
+        "bad_request",
+        False,
+        "rejected: Invalid schema for function 'read_billing'",
+    ),
+    (
+        Turn(status=402, body=said("Insufficient Balance")),
+        "rate_limit",
+        False,
+        "no quota left: Insufficient Balance",
     ),
     (Turn(status=500, body=said("oops")), "server", True, "status 500: oops"),
     (

@@ -7,6 +7,7 @@ from contextlib import AbstractAsyncContextManager
 import pytest
 
 from codeagent.core.errors import ModelError
+from codeagent.llm.errors import FailedRequest, ProviderError, model_error
 from codeagent.llm.native.model import NativeModel
 from codeagent.llm.provider_model import ProviderModel
 from tests.llm.asking import LANES, ask
@@ -83,7 +84,13 @@ async def test_a_refused_key_is_told_with_how_to_change_it(
     server: Server, name: str, variable: str
 ) -> None:
     async with server([Turn(status=401)]) as fake:
-        with pytest.raises(
-            ModelError, match=f"set {variable} or choose /model, then Paste an API key"
-        ):
+        told = f"choose /model, then Paste an API key: a key kept for a server wins over {variable}"
+        with pytest.raises(ModelError, match=told):
             await ask(NativeModel(name, api_base=fake.base_url))
+
+
+def test_a_key_that_the_provider_itself_refused_may_also_be_set() -> None:
+    request = FailedRequest("openai/m", "api.openai.com", "openai", 60, "OPENAI_API_KEY")
+    refused = ProviderError({"message": "no"}, 401)
+    told = model_error(refused, request, streaming=False, clean=str)
+    assert "set OPENAI_API_KEY or choose /model, then Paste an API key" in str(told)

@@ -129,3 +129,15 @@ async def test_once_it_is_over_it_says_so_however_often_it_is_asked() -> None:
         messages.append((await ask(model, request(*messages))).message)
         assert isinstance(messages[-1], AssistantMessage)
         assert "That was the demo" in messages[-1].text and not messages[-1].calls
+
+
+async def test_in_another_repository_it_says_so_instead_of_reading_what_is_not_there() -> None:
+    model = demo_model()
+    messages: list[Message] = [UserMessage.from_text("run the tests")]
+    first = (await ask(model, request(*messages))).message
+    ran = result(first.calls[0], "Ran 135 tests in 2.706s\n\nFAILED (errors=23, skipped=8)")
+
+    second = (await ask(model, request(*messages, first, ran))).message
+
+    assert "this is another one" in second.text and "codeagent demo" in second.text
+    assert not second.calls

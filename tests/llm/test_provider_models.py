@@ -229,6 +229,50 @@ async def test_the_worst_history_is_accepted(server: Server, name: str, model_at
     assert heard.message.text == "ok"
 
 
+PICTURE = ImagePart(media_type="image/png", data="iVBORw0KGgo=")
+UNREAD = "(an image, which this model cannot read)"
+_READ = ToolCall(id="call_0001", name="read", arguments="{}")
+PICTURES = (
+    UserMessage(content=(TextPart(text="look"), PICTURE)),
+    AssistantMessage(calls=(_READ,)),
+    ToolMessage(call_id=_READ.id, name="read", content=(TextPart(text="a.png"), PICTURE)),
+)
+
+
+@pytest.mark.parametrize(
+    ("server", "name"),
+    [
+        (openai_server, "fake"),
+        (anthropic_server, "anthropic/claude-sonnet-4-5"),
+        (responses_server, "openai/responses/gpt-5"),
+    ],
+)
+async def test_images_of_the_history_are_words_for_a_model_that_sees_none(
+    server: Server, name: str, model_at: ModelAt
+) -> None:
+    """The prompt was for another model, or a tool of this one read the file."""
+    async with server([Turn(text="ok"), Turn(text="ok")]) as fake:
+        await ask(model_at(fake, name), request(*PICTURES))
+        fake.facts["/api/show"] = {"capabilities": ["tools"]}
+        learned = ServerKnowledge(fake.base_url, {}, "m")
+        await ask(model_at(fake, name, learned=learned), request(*PICTURES))
+        seen, unseen = (json.dumps(one.body) for one in fake.requests)
+        assert fake.rejected == []
+    assert (seen.count(PICTURE.data), seen.count(UNREAD)) == (2, 0)
+    assert (unseen.count("iVBOR"), unseen.count(UNREAD)) == (0, 2)
+
+
+@pytest.mark.parametrize("name", ["openai/gpt-3.5-turbo", "deepseek/deepseek-chat"])
+async def test_one_text_stands_for_an_image_to_a_model_that_the_table_says_sees_none(
+    name: str, model_at: ModelAt
+) -> None:
+    async with openai_server([Turn(text="ok")]) as fake:
+        await ask(model_at(fake, name, api_key="k"), request(*PICTURES))
+        _, prompt, _, read = fake.requests[0].body["messages"]
+    assert prompt["content"] == f"look\n{UNREAD}"
+    assert read["content"] == f"a.png\n{UNREAD}"
+
+
 async def test_cache_markers_reach_anthropic_at_three_places(model_at: ModelAt) -> None:
     async with anthropic_server([Turn(text="a")]) as fake:
         await ask(

@@ -40,7 +40,7 @@ def complaint(path: Path) -> SandboxUnavailable:
 
 def test_no_socket_means_install_or_start_one(tmp_path: Path) -> None:
     problem = complaint(tmp_path / "none")
-    assert "there is no socket" in str(problem)
+    assert "no socket" in str(problem)
     assert "install" in problem.remedy
 
 
@@ -61,7 +61,7 @@ def test_no_permission_means_join_the_group() -> None:
 def test_the_reason_is_found_below_what_a_library_wraps_around_it() -> None:
     outer = RuntimeError("Error while fetching server API version")
     outer.__context__ = ConnectionError("aborted", FileNotFoundError(2, "No such file"))
-    assert "there is no socket" in str(unanswered("/s", outer))
+    assert "no socket" in str(unanswered("/s", outer))
 
 
 def test_something_else_on_the_socket_is_said(tmp_path: Path) -> None:

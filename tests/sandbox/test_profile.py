@@ -9,6 +9,7 @@ import pytest
 
 from codeagent.sandbox import launch
 from codeagent.sandbox.profile import (
+    ENVIRONMENT,
     HOME,
     KEEPER,
     ContainerSpec,
@@ -53,6 +54,10 @@ def test_the_filter_admits_32_bit_programs_and_no_x32_calls() -> None:
     }
     assert machines["SCMP_ARCH_X86_64"] == ["SCMP_ARCH_X86"]
     assert machines["SCMP_ARCH_AARCH64"] == ["SCMP_ARCH_ARM"]
+
+
+def test_python_writes_no_bytecode_beside_the_code_that_it_runs() -> None:
+    assert ENVIRONMENT["PYTHONDONTWRITEBYTECODE"] == "1"
 
 
 def test_nothing_that_would_open_it_is_there() -> None:

@@ -8,6 +8,7 @@ scenario can pass by doing nothing.
 
 import asyncio
 import json
+import subprocess
 from collections.abc import Awaitable, Callable, Sequence
 from contextlib import ExitStack
 from dataclasses import dataclass, replace
@@ -27,6 +28,7 @@ from codeagent.core.events import KnownEvent, ToolResultAdded
 from codeagent.core.messages import text_of
 from codeagent.core.notices import SummaryWritten
 from codeagent.core.policy import Decision
+from codeagent.core.programs import find_program
 from codeagent.core.redact import Redactor
 from codeagent.core.tool import Tool, ToolContext, ToolResult
 from codeagent.extensions.agents.channels import Hub
@@ -37,6 +39,7 @@ from codeagent.extensions.file_tools.json_file import JsonWrite
 from codeagent.extensions.file_tools.multi_edit import MultiEdit
 from codeagent.extensions.openapi.document import GENERIC, ApiDocument
 from codeagent.extensions.openapi.source import DocumentOptions, OpenApiSource
+from codeagent.extensions.review.pull_request import OpenPullRequest
 from codeagent.extensions.triggers.tools import trigger_tools
 from codeagent.extensions.triggers.triggers import Triggers
 from codeagent.extensions.user_tools.python import PythonLoader
@@ -190,6 +193,36 @@ async def git_commit(folder: Path, change: bool) -> Outcome:
     said = await asked_about(s, call, meanwhile)
     workspace.close()
     return Outcome(committer.bases != [], said)
+
+
+async def open_pull_request(folder: Path, change: bool) -> Outcome:
+    (root := folder / "repository").mkdir()
+    make_repository(root)
+    gh, opened = folder / "gh", folder / "opened"
+    gh.write_text(f"#!/bin/sh\ntouch {opened}\n")
+    gh.chmod(0o755)
+    workspace = LocalWorkspace(root)
+    tool = OpenPullRequest(workspace, {"HOME": str(folder)})
+    call = (tool.name, json.dumps({"message": "title"}))
+    s = scene(Turn("", (call,)), Turn("done"), more=(tool,), attended=True)
+
+    def meanwhile() -> None:
+        if change:
+            (root / ".git/HEAD").write_text("ref: refs/heads/other\n")
+
+    found = find_program
+    with patch(
+        "codeagent.extensions.review.pull_request.find_program",
+        lambda name, where: str(gh) if name == "gh" else found(name, where),
+    ):
+        said = await asked_about(s, call, meanwhile)
+    workspace.close()
+    return Outcome(opened.exists(), said)
+
+
+def make_repository(root: Path) -> None:
+    for words in (("init", "-q", "-b", "topic"), ("remote", "add", "origin", "git@h.test:a/b.git")):
+        subprocess.run(("git", "-C", str(root), *words), check=True)
 
 
 # Any other call: bound to the tool and to arguments that nothing can change.

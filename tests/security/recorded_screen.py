@@ -7,12 +7,16 @@ write.
 
 import asyncio
 import sys
+from collections.abc import AsyncIterator
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
 from codeagent.config.checking import checked
 from codeagent.config.extensions import Extensions, all_extensions
+from codeagent.config.model_marks import ModelMarksFile
 from codeagent.config.settings import Settings
+from codeagent.core.attention import Follower, Terminal
 from codeagent.core.display import (
     DiffBlock,
     FilesBlock,
@@ -22,9 +26,12 @@ from codeagent.core.display import (
     TextBlock,
 )
 from codeagent.core.events import Notice, SteerQueued
+from codeagent.core.model import ModelInUse
 from codeagent.core.runtime import SessionSummary
+from codeagent.extensions.notify.follower import follow
 from codeagent.tui.app import run_app
-from codeagent.tui.launcher import AppFolders, LaunchOptions, Missing, ModelRow
+from codeagent.tui.facts import Fact, Facts
+from codeagent.tui.launcher import AppFolders, LaunchOptions, Missing, ModelOffer, ModelRow
 from codeagent.tui.reduce import Reducer
 from codeagent.tui.session_client import SessionClient
 from codeagent.tui.state import UiState
@@ -41,6 +48,7 @@ class RecordedClient:
     """A conversation that only shows; what the user does has no effect."""
 
     running = False
+    launcher = SimpleNamespace(workspace=Path("/nonexistent"))
 
     def __init__(self, state: UiState, texts: list[str]) -> None:
         self._state = state
@@ -76,6 +84,12 @@ class RecordedClient:
             self._state.status.set(phase="idle", notice="")
         self._state.document.remark(END)
 
+    async def start_up(self) -> None:
+        return None
+
+    async def followers(self, terminal: Terminal) -> tuple[Follower, ...]:
+        return (follow(Settings(), self.launcher.workspace, terminal),)
+
     async def extensions(self) -> Extensions:
         return all_extensions()
 
@@ -88,14 +102,28 @@ class RecordedClient:
     async def models(self) -> tuple[ModelRow, ...]:
         return tuple(ModelRow(text, text, True) for text in self._texts)
 
+    async def offers(self) -> AsyncIterator[ModelOffer]:
+        texts = tuple(self._texts)
+        rows = (ModelRow(text, text, n % 2 == 0, text) for n, text in enumerate(texts))
+        yield ModelOffer(tuple(rows), texts, texts)
+
+    @property
+    def model_marks(self) -> ModelMarksFile:
+        return ModelMarksFile(Path("/nonexistent/models.json"))
+
+    @property
+    def agent(self) -> Any:
+        return SimpleNamespace(model=ModelInUse("m"))
+
     async def files(self) -> tuple[str, ...]:
         return tuple(self._texts)
 
     async def full_output(self, call_id: str) -> str | None:
         return "\n".join(self._texts)
 
-    def info_page(self, about: str) -> str:
-        return "\n\n".join(self._texts)
+    async def facts(self, about: str) -> Facts:
+        rows = [Fact(cells=(text, text), about=text, does=text) for text in self._texts]
+        return Facts(self._texts[0], rows, self._texts[0])
 
     async def close(self) -> None:
         return None

@@ -43,13 +43,20 @@ def text_of(raw: bytes) -> str:
     return "".join(token["text"] or "" for token in _TOKEN.finditer(raw.decode("utf-8")))
 
 
+def _check_seen(text: str) -> None:
+    hiding = [letter for letter in _EMOJI.sub("", text) if _hides(letter)]
+    assert not hiding, f"{hiding!r} in {text!r}"
+
+
 def _named(text: str) -> Iterator[str]:
     for token in _TOKEN.finditer(text):
         if token["text"] is not None:
-            hiding = [letter for letter in _EMOJI.sub("", token["text"]) if _hides(letter)]
-            assert not hiding, f"{hiding!r} in {token['text']!r}"
+            _check_seen(token["text"])
         elif token["final"] is not None:
             yield _control_sequence(token)
+        elif token["string"] == "]" and token["body"].startswith("2;"):
+            _check_seen(token["body"])
+            yield "title"
         elif token["string"] is not None:
             yield f"string {token['string']}{token['body']!r}"
         elif token["short"] is not None:

@@ -231,7 +231,7 @@ def test_the_screen_with_its_page_of_servers_loads_nothing_of_the_repository(
     with open_screen(product, "--model", product.script({"text": "ok"}), before=before) as screen:
         screen.wait_for("not loaded")
         screen.send("/mcp", "enter")
-        screen.wait_for("fetch · failed")
+        screen.wait_for("fetch       failed")
         screen.send("esc")
         screen.wait_for(READY)
         screen.send("/quit", "enter")

@@ -46,6 +46,7 @@ ROWS = (
     Row("take_patch", about.take_patch, AGAIN),
     Row("hunk review", about.hunk_review, AGAIN),
     Row("git_commit", about.git_commit, AGAIN),
+    Row("open_pull_request", about.open_pull_request, "asked 2 times"),
     *(Row(name, call(name), REDEFINED) for name in CALLS),
     Row("a server's tool", about.mcp, REDEFINED),
     Row("a server's tool, changed in silence", about.mcp_in_silence, REDEFINED),
@@ -140,6 +141,7 @@ TOOLS = {
     "HttpRequest": "http_request",
     "JsonWrite": "json_write",
     "MultiEdit": "multi_edit",
+    "OpenPullRequest": "open_pull_request",
     "OperationTool": "an API's operation",
     "Python": "python",
     "SandboxedFunction": "a Python tool in the sandbox",
@@ -243,7 +245,7 @@ APPROVING = {
     "plan.start": "plan",
     "plan.start_accepting": "plan",
     "tools.yes": "tool files and agents",
-    "mcp.yes": "a project's servers",
+    "server.yes": "a project's servers",
 }
 """The keys that say yes."""
 

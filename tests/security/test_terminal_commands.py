@@ -8,6 +8,8 @@ import io
 import json
 import os
 import re
+import socket
+import threading
 import unicodedata
 from collections.abc import Iterator
 from pathlib import Path
@@ -18,6 +20,7 @@ from rich.console import Console
 import codeagent
 from codeagent.extensions.batch.progress import BatchProgress
 from codeagent.extensions.batch.views import picture
+from codeagent.extensions.editor.listeners import LONGEST, announced
 from tests.e2e.product import Done, Product, calls, say
 from tests.effort import part
 from tests.security.terminal_payloads import CONTROL, HIDDEN, PAYLOADS
@@ -27,9 +30,10 @@ EVERYTHING = "|".join(
     text.encode("utf-8", "replace").decode() for text in (ONE_OF_EACH, *PAYLOADS)
 ).replace("\0", "")
 WRITES = re.compile(
-    r"__std(?:out|err)__|std(?:out|err)\.buffer|os\.write\((?:1|2|sys\.)|os\.fdopen\((?:1|2)\b|/dev/tty|open\((?:1|2),"
+    r"\.draw\(text|__std(?:out|err)__|std(?:out|err)\.buffer|os\.write\((?:1|2|sys\.)|os\.fdopen\((?:1|2)\b|/dev/tty|open\((?:1|2),"
 )
 TERMINALS_OWN = {
+    "console/colour.py",
     "tui/driver.py",
     "tui/terminal.py",
     "tui/crash.py",
@@ -39,9 +43,9 @@ TERMINALS_OWN = {
     "extensions/web/markdown.py",
     "extensions/replay/pictures.py",
 }
-"""The screen, which draws; a report that only asks for an encoding; the shell of `codeagent sandbox
-shell`; programs that codeagent starts with pipes; and pictures and the table of a batch, which are
-tried below."""
+"""The styles around visible text, which are tried below; the screen, which draws; a report that
+only asks for an encoding; the shell of `codeagent sandbox shell`; programs that codeagent starts
+with pipes; and pictures and the table of a batch, which are tried below."""
 
 
 @pytest.fixture(params=["terminal", "pipe"])
@@ -163,17 +167,21 @@ def test_what_a_model_says_and_calls_acts_nowhere(product: Product, output: str)
     if output == "json":
         assert json.loads(done.out)["text"].strip() == EVERYTHING.strip()
     for arguments in (
-        ["show", "last"],
-        ["show", "last", "--json"],
+        ["show", "--last"],
+        ["show", "--last", "--json"],
         ["list"],
         ["list", "--json"],
-        ["check", "last"],
+        ["board"],
+        ["board", "--json"],
+        ["check", "--last"],
     ):
         harmless(product.call("sessions", *arguments))
-    harmless(product.call("sessions", "show", "last", "--approvals"))
-    harmless(product.call("stats", "last"))
+    harmless(product.call("sessions", "show", "--last", "--approvals"))
+    harmless(product.call("stats", "--last"))
+    for by in ("day", "model", "repository"):
+        harmless(product.call("stats", "--by", by))
     for form in ("md", "html", "jsonl"):
-        harmless(product.call("sessions", "export", "last", "--format", form))
+        harmless(product.call("sessions", "export", "--last", "--format", form))
     harmless(product.call("sessions", "search", "c3duZWQ"))
 
 
@@ -198,6 +206,28 @@ def test_a_wrong_argument_acts_nowhere(product: Product) -> None:
 
 
 @pytest.mark.soak(tried=len(PAYLOADS), row="terminal payloads")
+def test_what_a_selection_names_and_what_answers_it_act_nowhere(product: Product) -> None:
+    """The answer comes from the process that listens on the socket."""
+    state = product.home / "state/codeagent"
+    (product.workspace / "a.py").write_text("")
+
+    def listen(server: socket.socket) -> None:
+        connection, _ = server.accept()
+        with connection:
+            connection.recv(LONGEST)
+            connection.sendall(EVERYTHING.replace("\n", " ").encode("utf-8", "replace") + b"\n")
+
+    with announced(state, product.workspace) as (_, server):
+        thread = threading.Thread(target=listen, args=(server,))
+        thread.start()
+        answered = harmless(product.call("send-selection", "a.py:1-2"))
+        thread.join()
+    assert answered.code == 2 and "\\x1b]52;c;b3duZWQ=" in answered.err, "the control: it is shown"
+    unknown = harmless(product.call("send-selection", ONE_OF_EACH))
+    assert unknown.code == 2 and "\\x1b]52;c;b3duZWQ=" in unknown.err
+
+
+@pytest.mark.soak(tried=len(PAYLOADS), row="terminal payloads")
 def test_the_table_of_a_batch_acts_nowhere() -> None:
     progress = BatchProgress(total=1, slots=1)
     progress.changed(EVERYTHING, {"title": EVERYTHING, "state": EVERYTHING, "turn": 1})
@@ -207,6 +237,57 @@ def test_the_table_of_a_batch_acts_nowhere() -> None:
     console.print(picture(progress, 2))
     assert acting(out.getvalue()) == set()
     assert "\\x1b]52;c;b3duZWQ=" in out.getvalue(), "the control: it is shown"
+
+
+STYLE = re.compile(r"\x1b\[[0-9;]*m")
+
+
+def test_with_colours_nothing_acts_but_our_own_styles(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    for name in ("work", "home"):
+        (tmp_path / name).mkdir()
+    product = Product(tmp_path / "work", tmp_path / "home")
+    monkeypatch.setattr(os, "isatty", lambda fd: True)
+    colours = product.environment | {"TERM": "xterm-256color", "FORCE_COLOR": "1"}
+    own = product.home / "config/codeagent/config.toml"
+    own.parent.mkdir(parents=True)
+    own.write_text(f"model = {quoted(ONE_OF_EACH)}\n")
+    folder = product.workspace / ".codeagent/tools"
+    folder.mkdir(parents=True)
+    (folder / "bad.yaml").write_text(f"name: {quoted(EVERYTHING)}\n")
+    (product.workspace / ".mcp.json").write_text(
+        json.dumps({"mcpServers": {"s": {"command": EVERYTHING, "args": [EVERYTHING]}}})
+    )
+    model = product.script(
+        calls(
+            (EVERYTHING, {EVERYTHING: EVERYTHING}), ("read", {"path": EVERYTHING}), text=EVERYTHING
+        ),
+        say(f"{EVERYTHING}\n\n&#27;]52;c;b3duZWQ=&#7; [{ONE_OF_EACH}](http://{ONE_OF_EACH})"),
+    )
+    styled = 0
+    for arguments in (
+        ["run", EVERYTHING, "--sandbox", "off", "--model", model],
+        ["sessions", "list"],
+        ["sessions", "list", "--all"],
+        ["sessions", "show", "--last"],
+        ["sessions", "search", "b3duZWQ"],
+        ["sessions", "board"],
+        ["stats", "--last"],
+        ["tools", "list"],
+        ["tools", "list", "--problems"],
+        ["mcp", "list"],
+        ["extensions", "show", EVERYTHING],
+        ["config", "show"],
+        ["config", "path", "--all"],
+        [EVERYTHING],
+        ["run", "x", "--mode", EVERYTHING],
+    ):
+        done = product.call(*arguments, env=colours)
+        drawn = [re.sub(r"\r\x1b\[(?:K|\d+A\x1b\[J)", "", text) for text in (done.out, done.err)]
+        styled += sum(bool(STYLE.search(text)) for text in drawn)
+        harmless(Done(done.code, *(STYLE.sub("", text) for text in drawn)))
+    assert styled >= 14, "the control: there are colours"
 
 
 def test_what_goes_to_a_program_is_left_as_it_is(

@@ -17,13 +17,13 @@ SHOWN = part(range(len(PAYLOADS)), CHUNK)
 """Numbers of payloads; they are shown so many at a time."""
 SIZE = (160, 500)
 """Tall enough that the whole recording is on screen at once."""
-PLACES = 10
-"""Prompts, thoughts, answers, notices, cards, live output, results, approvals, lists and the
-composer: at least."""
+PLACES = 11
+"""Prompts, thoughts, answers, notices, cards, live output, results, approvals, lists, the composer
+and the title: at least."""
 BENIGN = ["pasted words", "and others"]
 EMPTY_COMPOSER = "hat would you like to do?"
 """Its first letter may be under the cursor."""
-_FRAMES = {"CSI position", "CSI colours", "CSI ?2026h", "CSI ?2026l", "'\\r'", "'\\n'"}
+_FRAMES = {"CSI position", "CSI colours", "CSI ?2026h", "CSI ?2026l", "'\\r'", "'\\n'", "title"}
 """What there is more of the more is drawn."""
 
 

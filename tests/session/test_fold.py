@@ -31,6 +31,7 @@ from codeagent.core.messages import (
 from codeagent.core.notices import ModeChanged, ModelFellBack, PinsChanged
 from codeagent.core.redact import Redactor
 from codeagent.session.fold import fold, last_mode
+from codeagent.session.transcript import ENDED, ENDED_MIDWAY
 from tests.session.eventlogs import Log, finished_run, logs
 
 
@@ -84,9 +85,9 @@ def test_a_call_without_a_result_gets_one_that_says_the_session_ended() -> None:
     assert (text_of(results["c1"].content), results["c1"].is_error) == ("real", False)
     assert text_of(results["c2"].content).startswith("cancelled: session ended while it ran")
     assert text_of(results["c3"].content) == "cancelled: session ended"
-    assert [(item.call.id, item.started) for item in fold(log.events).open_calls] == [
-        ("c2", True),
-        ("c3", False),
+    assert [(item.call.id, item.said) for item in fold(log.events).open_calls] == [
+        ("c2", ENDED_MIDWAY),
+        ("c3", ENDED),
     ]
 
 

@@ -255,7 +255,7 @@ async def test_only_what_is_on_can_be_turned_off(opened: Open) -> None:
     await toolsets.available.ready("k8s")
     with pytest.raises(Failed, match="nothing of k8s is on"):
         toolsets.turn_off("k8s")
-    with pytest.raises(NotFound, match="no toolset 'k9s'; did you mean k8s"):
+    with pytest.raises(NotFound, match="unknown toolset 'k9s'; did you mean k8s"):
         toolsets.turn_off("k9s")
 
 

@@ -34,18 +34,18 @@ async def test_an_unknown_job_is_answered_with_those_there_are() -> None:
     for name, more in (("wait", {}), ("read", {}), ("stop", {}), ("send", {"text": "x"})):
         b = Backstage(START, Turn("", (call(name, id="job-7", **more),)))
         await b.run()
-        why = "there is no job 'job-7'; there are: job-1"
+        why = "unknown job 'job-7'; there are: job-1"
         assert last(b).error == ErrorInfo(kind="not_found", message=why)
         await b.agent.close()
     b = Backstage(Turn("", (call("stop", id="x"),)))
     await b.run()
-    assert said(b) == "there is no job 'x'; there are: none"
+    assert said(b) == "unknown job 'x'; there are: none"
 
 
 async def test_the_list_says_what_runs_and_what_ended() -> None:
     b = Backstage(Turn("", (call("list"),)))
     await b.run()
-    assert said(b) == "There are no jobs."
+    assert said(b) == "No jobs."
     b = Backstage(
         Turn("", (long("a", background=True), long("b", background=True), ("chat", "{}"))),
         Turn("", (call("list"),)),

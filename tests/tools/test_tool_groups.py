@@ -162,7 +162,7 @@ async def test_a_group_of_a_split_is_there_only_while_the_source_has_the_same_to
         ["hub", "hub-1"],
         (),
     )
-    with pytest.raises(NotFound, match="there is no toolset 'hub-2'"):
+    with pytest.raises(NotFound, match="unknown toolset 'hub-2'"):
         await toolsets.available.ready("hub-2")
     await toolsets.sources.close()
 
@@ -175,7 +175,7 @@ async def test_a_group_of_a_split_that_goes_while_it_is_awaited_is_not_found() -
     awaited = asyncio.create_task(toolsets.available.ready("hub-2"))
     await asyncio.sleep(0)
     source.release.set()
-    with pytest.raises(NotFound, match="there is no toolset 'hub-2'"):
+    with pytest.raises(NotFound, match="unknown toolset 'hub-2'"):
         await awaited
     await toolsets.sources.close()
 

@@ -111,7 +111,7 @@ async def test_no_more_tools_are_on_than_providers_take(opened: Open) -> None:
 
 async def test_what_does_not_exist_is_an_error_with_the_nearest_name(opened: Open) -> None:
     toolsets = opened(Source("github", "search_issues"), Source("lab"))
-    with pytest.raises(NotFound, match="no toolset 'gihub'; did you mean github"):
+    with pytest.raises(NotFound, match="unknown toolset 'gihub'; did you mean github"):
         await toolsets.use("gihub")
     with pytest.raises(NotFound, match="no tool 'search_issue'; did you mean search_issues"):
         await toolsets.use("github", ["search_issue"])
@@ -236,7 +236,7 @@ async def test_a_set_that_was_on_and_is_gone_is_a_problem() -> None:
     toolsets = Toolsets([Source("github", "one")])
     toolsets.restore({"toolset": "gitlab", "tools": []})
     assert [str(problem) for problem in catalog_of(toolsets).now.problems] == [
-        "gitlab: there is no such toolset; did you mean github?"
+        "gitlab: unknown toolset; did you mean github?"
     ]
 
 

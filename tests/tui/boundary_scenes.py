@@ -82,9 +82,7 @@ def paused(why: str = "step", calls: Sequence[PlannedCall] = CALLS) -> Recording
 
 
 def one_skipped() -> Recording:
-    return paused().result(
-        "c6", "bash", "", error=("skipped", "skipped by user: not now"), executed=False
-    )
+    return paused().notice("call.marked", "will be skipped: bash", call_id="c6", skipped=True)
 
 
 def one_edited() -> Recording:
@@ -196,7 +194,7 @@ SCENES: dict[str, BoundaryScene] = {
     "step-in-focus": BoundaryScene(paused, keys=("wait", "tab", "j"), status={"stepping": True}),
     "step-off": BoundaryScene(lambda: paused("asked")),
     "step-denied-marked": BoundaryScene(paused, keys=("wait", "alt+3")),
-    "step-skipped": BoundaryScene(one_skipped, status={"stepping": True}),
+    "step-skipped": BoundaryScene(one_skipped, keys=("wait", "alt+2"), status={"stepping": True}),
     "step-edited": BoundaryScene(one_edited, status={"stepping": True}),
     "step-reason": BoundaryScene(
         after="step-denied-marked", keys=("wait", "alt+1", "wait", "alt+X")

@@ -9,19 +9,21 @@ from codeagent.agent.parts import ConversationPart
 from codeagent.config.checking import checked
 from codeagent.config.choices import Choices
 from codeagent.config.extensions import Extensions, all_extensions
+from codeagent.config.model_marks import ModelMarksFile
 from codeagent.config.settings import Settings
 from codeagent.core.acts import Act, Prompt, Queued, Refused, RunGroup, RunRecipe
-from codeagent.core.budget import Budget
+from codeagent.core.budget import LEVELS, Budget, Effort
 from codeagent.core.checkpoints import Rewind
 from codeagent.core.errors import CodeagentError, SessionInUse, SessionNotFound
 from codeagent.core.events import KnownEvent, UnknownEvent
+from codeagent.core.messages import Message
 from codeagent.core.model import ModelInUse, ModelRequest
 from codeagent.core.policy import Rule
-from codeagent.core.runtime import OfferedText, PartT, Session, SessionSummary, TextKind
+from codeagent.core.runtime import Mentioned, OfferedText, PartT, Session, SessionSummary, TextKind
 from codeagent.core.sandbox import SandboxInfo
 from codeagent.core.toolbox import Toolbox
 from codeagent.tui.commands import table_with
-from codeagent.tui.launcher import LaunchOptions, Missing, ModelRow
+from codeagent.tui.launcher import LaunchOptions, Missing, ModelOffer, ModelRow
 from tests.fakes import FakeOutputs, FakeRecipes, FakeSkills
 from tests.tui.fake_jobs import FakeJobs
 
@@ -48,6 +50,8 @@ class FakeAgent:
         self.model = ModelInUse("demo", context_window=200_000)
         self.budget: Budget | None = None
         self.rules: tuple[Rule, ...] = ()
+        self.mentions: Callable[[str], Mentioned] = lambda text: Mentioned()
+        """What the mentions in a text stand for."""
         self._events: asyncio.Queue[KnownEvent | None] = asyncio.Queue()
 
     def do(self, act: Act) -> Refused | None:
@@ -83,6 +87,9 @@ class FakeAgent:
     async def texts(self, kind: TextKind) -> tuple[OfferedText, ...]:
         return () if self.servers is None else tuple(await self.servers.texts(kind))
 
+    async def mentioned(self, text: str) -> Mentioned:
+        return self.mentions(text)
+
     def observe(self, observer: Callable[[KnownEvent], None]) -> None:
         raise AssertionError("the screen reads events()")
 
@@ -112,7 +119,12 @@ class FakeLauncher:
     kept: list[tuple[str, str]] = field(default_factory=list)
     coming: ModelRequest = field(default_factory=lambda: ModelRequest("You are codeagent.", (), ()))
     in_use: Extensions = field(default_factory=all_extensions)
+    said: tuple[Message, ...] = ()
+    """The messages that the model is sent."""
     book: FakeRecipes = field(default_factory=FakeRecipes)
+    offered: tuple[ModelOffer, ...] = ()
+    marks: Path = Path("/nonexistent/models.json")
+    levels: tuple[tuple[Effort, str], ...] = tuple((level, f"as {level}") for level in LEVELS)
 
     def settings(self, options: LaunchOptions) -> Settings:
         return checked(
@@ -157,7 +169,7 @@ class FakeLauncher:
 
     def find(self, session: str) -> str:
         if not SESSION.startswith(session):
-            raise SessionNotFound(f"there is no session {session!r}")
+            raise SessionNotFound(f"unknown session {session!r}")
         return SESSION
 
     def enter(self, session: str) -> str:
@@ -169,6 +181,9 @@ class FakeLauncher:
 
     def recorded(self, session_id: str, after: int = 0) -> tuple[KnownEvent | UnknownEvent, ...]:
         return tuple(event for event in self.log if event.seq > after)
+
+    def messages(self, session_id: str) -> tuple[Message, ...]:
+        return self.said
 
     def rename(self, session_id: str, title: str) -> None:
         self.kept.append(("title", title))
@@ -183,6 +198,19 @@ class FakeLauncher:
 
     async def models(self, settings: Settings) -> tuple[ModelRow, ...]:
         return (ModelRow("demo", "needs no key", ready=True),)
+
+    async def offers(
+        self, settings: Settings, prompt: int | ModelRequest
+    ) -> AsyncIterator[ModelOffer]:
+        for offer in self.offered:
+            yield offer
+
+    @property
+    def model_marks(self) -> ModelMarksFile:
+        return ModelMarksFile(self.marks)
+
+    async def efforts(self, settings: Settings) -> tuple[tuple[Effort, str], ...]:
+        return self.levels
 
     async def keep_key(self, variable: str, value: str) -> str:
         self.kept.append((variable, value))

@@ -15,11 +15,11 @@ from codeagent.core.audit import LedgerRow, decisions
 from codeagent.core.checkpoints import Rewind
 from codeagent.core.errors import CodeagentError
 from codeagent.core.events import KnownEvent
-from codeagent.core.model import ModelInUse
+from codeagent.core.model import ModelFacts, ModelInUse
 from codeagent.core.runtime import SessionSummary
 from codeagent.core.toolbox import Toolbox
 from codeagent.tui.app import CodeagentApp
-from codeagent.tui.launcher import AppFolders, LaunchOptions, Missing, ModelRow
+from codeagent.tui.launcher import AppFolders, LaunchOptions, Missing, ModelOffer, ModelRow
 from codeagent.tui.reduce import Reducer
 from codeagent.tui.session_client import SessionClient, directed
 from codeagent.tui.state import UiState
@@ -47,10 +47,20 @@ ROWS = (
     ),
 )
 MODELS = (
-    ModelRow("anthropic/claude-sonnet-4-5", "ANTHROPIC_API_KEY is set", ready=True),
-    ModelRow("openai/gpt-5", "OPENAI_API_KEY is not set", ready=False),
     ModelRow(
-        "ollama/qwen3", "answers on 127.0.0.1:11434", ready=True, api_base="http://127.0.0.1:11434"
+        "anthropic/claude-sonnet-4-5",
+        "in use, hosted",
+        ready=True,
+        facts=ModelFacts(200_000, tools=True, thinking=True, images=True, prices=(3.0, 15.0)),
+        next_cost=0.0546,
+    ),
+    ModelRow("openai/gpt-5", "hosted, needs OPENAI_API_KEY", ready=False),
+    ModelRow(
+        "ollama/qwen3",
+        "answers on 127.0.0.1:11434",
+        ready=True,
+        api_base="http://127.0.0.1:11434",
+        facts=ModelFacts(32_768, tools=True, thinking=False),
     ),
     ModelRow("demo", "follows a script; needs no key", ready=True),
 )
@@ -67,7 +77,7 @@ async def settled(pilot: Pilot[None]) -> None:
 
 
 async def until(
-    pilot: Pilot[None], condition: Callable[[], bool], awaited: object = "what was waited for"
+    pilot: Pilot[Any], condition: Callable[[], bool], awaited: object = "what was waited for"
 ) -> None:
     """Return once the condition holds; `awaited` names it where it never does."""
     try:
@@ -229,9 +239,6 @@ class ReplayClient(SessionClient):
     async def full_output(self, call_id: str) -> str | None:
         return "\n".join(f"line {number}" for number in range(1, 1001))
 
-    def info_page(self, about: str) -> str:
-        return f"# {about.capitalize()}\n\n| | |\n| --- | --- |\n| model | demo |\n"
-
     async def close(self) -> None:
         self.told.append(("close",))
 
@@ -258,6 +265,8 @@ class ReplayApp(CodeagentApp):
         async def open_client(state: UiState, options: LaunchOptions) -> ReplayClient:
             self.clients.append(ReplayClient(state, events, missing, **status))
             self.clients[-1].ready = starts
+            self.clients[-1].launcher.offered = (ModelOffer(MODELS),)
+            self.clients[-1].launcher.marks = folder / "state" / "models.json"
             self.clients[-1].launcher.in_use = all_extensions().without(off)
             return self.clients[-1]
 

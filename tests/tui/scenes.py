@@ -26,6 +26,8 @@ class Scene:
     keys: Sequence[str] = ()
     missing: Missing | None = None
     theme: str = ""
+    depth: str = ""
+    """The colours of the terminal, as Rich names them; empty for all."""
     status: dict[str, Any] = field(default_factory=dict)
     later: float = 12.0
     """Seconds after the last event."""

@@ -299,7 +299,13 @@ class Recording:
         return self
 
     def finish(
-        self, reason: str = "done", *, text: str = "", error: str | None = None, after: float = 1.0
+        self,
+        reason: str = "done",
+        *,
+        text: str = "",
+        error: str | None = None,
+        after: float = 1.0,
+        calls: int = 0,
     ) -> "Recording":
         self.add(
             RunFinished,
@@ -308,7 +314,7 @@ class Recording:
             text=text,
             usage=Usage(),
             turns=1,
-            calls=0,
+            calls=calls,
             error=error,
             duration_ms=round((self.now - START) * 1000),
         )

@@ -466,10 +466,31 @@ async def test_find_marks_what_is_looked_for_and_esc_returns_to_writing(tmp_path
     async with chat(tmp_path, running_tests()) as (pilot, app):
         await pilot.press("ctrl+f")
         await write(pilot, "leap")
-        await until(pilot, lambda: "found" in shown(app))
+        await until(pilot, lambda: "3 of 3" in shown(app))
+        await pilot.press("enter")
+        await until(pilot, lambda: "2 of 3" in shown(app))
         await pilot.press("escape")
         await pilot.pause()
         assert app.chat.focused is app.chat.composer
+
+
+async def test_the_conversation_in_focus_shows_its_own_keys(tmp_path: Path) -> None:
+    keys = "transcript.output: w\n"
+    async with chat(tmp_path, running_tests(), keys_file=keys) as (pilot, app):
+        await pilot.press("tab")
+        await until(pilot, lambda: app.chat.view.has_focus)
+        await pilot.pause()
+        last = shown(app).splitlines()[-1]
+        assert "Esc back to typing · Enter opens · n p calls · w output" in last
+        await pilot.press("escape")
+        await until(pilot, lambda: "back to typing" not in shown(app))
+
+
+async def test_find_finds_what_only_the_screen_says(tmp_path: Path) -> None:
+    async with chat(tmp_path, running_tests()) as (pilot, app):
+        await pilot.press("ctrl+f")
+        await write(pilot, "88 lines")
+        await until(pilot, lambda: "1 of 1" in shown(app))
 
 
 async def test_the_users_own_keys_are_in_force(tmp_path: Path) -> None:

@@ -38,7 +38,7 @@ def refused(text: str) -> str:
         ("/help", "help", ""),
         ("/help \n", "help", ""),
         ("/clear", "new", ""),
-        ("/usage", "cost", ""),
+        ("/ps", "jobs", ""),
         ("/find  a b ", "find", "a b"),
         ("/resume 01J", "resume", "01J"),
         ("/theme\nink", "theme", "ink"),
@@ -57,9 +57,9 @@ def test_what_is_not_a_command_is_a_prompt(text: str) -> None:
 
 
 def test_an_unknown_name_is_reported_with_those_that_are_like_it() -> None:
-    assert refused("/modle") == "there is no /modle; did you mean /mode or /model?"
-    assert refused("/zzzz") == "there is no /zzzz; /help lists the commands"
-    assert refused("/") == "there is no /; /help lists the commands"
+    assert refused("/modle") == "unknown command /modle; did you mean /mode or /model?"
+    assert refused("/zzzz") == "unknown command /zzzz; /help lists the commands"
+    assert refused("/") == "unknown command /; /help lists the commands"
 
 
 def test_an_argument_that_nothing_takes_is_reported() -> None:
@@ -128,5 +128,7 @@ def test_the_command_of_a_room_that_is_off_is_unknown_with_the_reason() -> None:
     table = table_with((), (WEATHER,))
     for name in ("rain", "wet"):
         said = mistyped(f"/{name}", table.commands, table.switched_off)
-        assert said == f"there is no /{name}: weather is switched off"
-    assert mistyped("/storm", table.commands, table.switched_off).startswith("there is no /storm;")
+        assert said == f"/{name} is not available: weather is switched off"
+    assert mistyped("/storm", table.commands, table.switched_off).startswith(
+        "unknown command /storm;"
+    )

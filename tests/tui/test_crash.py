@@ -6,6 +6,7 @@ import pytest
 
 from codeagent.tui.crash import record_crash
 from tests.pty_screen import PtyScreen
+from tests.tui.replay import ReplayApp, enter, settled, until
 
 SAMPLE = [sys.executable, str(Path(__file__).with_name("sample_app.py"))]
 SECRET = "sk-a-secret-of-some-length"
@@ -95,3 +96,20 @@ def test_the_oldest_reports_go(tmp_path: Path) -> None:
     assert len(names) == 20
     assert names[-1].endswith(f"-{os.getpid()}.txt")
     assert names[0] == "20200101-000011-1.txt"
+
+
+async def test_feedback_is_kept_in_a_report_that_nobody_is_sent(tmp_path: Path) -> None:
+    app = ReplayApp([], tmp_path, now=0.0)
+    async with app.run_test() as pilot:
+        await settled(pilot)
+        await enter(pilot, "/feedback")
+        await until(pilot, lambda: "takes what you saw" in app.chat.state.status.now.screen.notice)
+        await enter(pilot, "/feedback the list\x1b[31m jumps")
+        await until(
+            pilot, lambda: "nothing was sent" in " ".join(app.chat.view.plain_text().split())
+        )
+    [report] = (app.folders.state / "feedback").iterdir()
+    assert report.stat().st_mode & 0o777 == 0o600
+    text = report.read_text()
+    assert text.startswith("codeagent: ") and "the list" in text and "\x1b" not in text
+    assert report.name in app.chat.view.plain_text().replace("\n", "").replace(" ", "")

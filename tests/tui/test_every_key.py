@@ -5,6 +5,7 @@ import asyncio
 import importlib
 import pkgutil
 from collections.abc import Callable, Iterator, Sequence
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -20,6 +21,13 @@ import codeagent
 from codeagent.core.acts import Queued
 from codeagent.core.display import DiffBlock
 from codeagent.core.errors import CodeagentError
+from codeagent.core.redact import Redactor
+from codeagent.extensions.board import page as board_page
+from codeagent.extensions.replay import again
+from codeagent.extensions.review.findings import ReviewFinding
+from codeagent.extensions.review.page import FindingsScreen
+from codeagent.session.log import SessionLog
+from codeagent.session.store import SessionStore
 from codeagent.tui import keymap
 from codeagent.tui.app import CodeagentApp
 from codeagent.tui.launcher import LaunchOptions, Missing
@@ -30,6 +38,7 @@ from codeagent.tui.pages.hunk_review import HunkReview
 from codeagent.tui.pages.info import OutputScreen
 from codeagent.tui.pages.opening import FirstRun, FolderQuestion
 from codeagent.tui.parts import guard
+from codeagent.tui.parts.marked_list import PickerList
 from codeagent.tui.parts.typed_input import CommandInput, parse_input
 from codeagent.tui.state import AtBoundary, Paused, PlanReady, SummaryReady
 from tests.tui.boundary_scenes import PLAN, paused
@@ -37,11 +46,17 @@ from tests.tui.fake_launcher import TABLE
 from tests.tui.fake_rewind import FakeRewind
 from tests.tui.fake_servers import CHANGED, THEIRS, Book
 from tests.tui.job_scenes import TOOLBOX, every_state
-from tests.tui.replay import ReplayApp, settled
-from tests.tui.scripts import Recording, running_tests
+from tests.tui.replay import ReplayApp, settled, until
+from tests.tui.scripts import Recording, after_failing_tests, running_tests
 from tests.tui.test_permissions_screen import RULES, decided
 
 SYMBOLS = {**keymap._SYMBOLS, "space": " "}
+FINDINGS = tuple(
+    ReviewFinding(
+        path=f"src/{name}.py", line=3, severity="high", what=f"{name} is lost", why="Why. " * 400
+    )
+    for name in ("a", "b")
+)
 DIFF = DiffBlock(
     path="a.py",
     before="\n".join(map(str, range(60))),
@@ -64,6 +79,8 @@ class Walker:
         self.pilot = pilot
         self.outside: list[str] = []
         """What left the app: the editor, the clipboard, the shell, the end."""
+        self.logs: list[SessionLog] = []
+        """Held open, as another process would."""
 
     def seen(self) -> tuple[object, ...]:
         app, composer = self.app, self.app.chat.composer
@@ -228,6 +245,22 @@ def with_servers(walker: Walker) -> None:
     walker.app.clients[-1].agent.servers = Book(CHANGED, THEIRS)
 
 
+def with_sessions(walker: Walker) -> None:
+    """Two other sessions, which this process has open."""
+    store = SessionStore(walker.app.folders.state, Redactor({}))
+    for _ in range(2):
+        log = store.create()
+        walker.logs.append(log)
+        for event in after_failing_tests().events:
+            log.append(replace(event, session=log.session_id))
+
+
+async def until_board(walker: Walker) -> None:
+    await until(
+        walker.pilot, lambda: any(each.count > 1 for each in walker.app.screen.query(PickerList))
+    )
+
+
 def with_rules(walker: Walker) -> None:
     walker.app.clients[-1].agent.rules = RULES
 
@@ -341,7 +374,7 @@ WALKS: dict[str, Walk] = {
     "transcript": (
         conversation,
         words(
-            "~tab p n left_square_bracket ~left_square_bracket right_square_bracket ~n enter o ~escape y c escape"
+            "~tab p n left_square_bracket ~left_square_bracket right_square_bracket ~n enter o ~escape y c e escape"
         ),
     ),
     "picker": (
@@ -349,13 +382,16 @@ WALKS: dict[str, Walk] = {
         [
             command("theme"),
             until_page,
-            *words("down up ctrl+n ctrl+p pagedown pageup 'i ~backspace enter"),
+            *words("down up ctrl+n ctrl+p pagedown pageup end home 'i ~backspace enter"),
             command("theme"),
             until_page,
             "escape",
             command("theme"),
             until_page,
             "ctrl+c",
+            command("model"),
+            until_page,
+            "ctrl+f",
         ],
     ),
     "page": (
@@ -393,7 +429,7 @@ WALKS: dict[str, Walk] = {
         [
             show(lambda: HunkReview(DIFF)),
             *words(
-                "j k space a r a R A t ~t f down up pagedown b pagedown pageup end home G g c ctrl+c e ~escape ctrl+g"
+                "j k space a r a R A t ~t f down up pagedown b pagedown pageup end home G g c ctrl+c e ~escape d ctrl+g"
             ),
             "enter",
             "~escape",
@@ -404,6 +440,13 @@ WALKS: dict[str, Walk] = {
             command("diff"),
             until_page,
             *words("right_square_bracket left_square_bracket x y X y"),
+        ],
+    ),
+    "findings": (
+        Recording,
+        [
+            show(lambda: FindingsScreen(FINDINGS, Path("/home/ada/acme-api"))),
+            *words("down up j k pagedown pageup enter c escape"),
         ],
     ),
     "lines": (
@@ -436,8 +479,33 @@ WALKS: dict[str, Walk] = {
             "ctrl+c",
         ],
     ),
+    "facts": (
+        Recording,
+        [
+            command("config"),
+            until_page,
+            *words(
+                "down up j k pagedown pageup space b c slash 'mode ~escape enter ~escape ~escape"
+            ),
+            *(
+                step
+                for key in ("q", "escape", "ctrl+c")
+                for step in (command("status"), until_page, key)
+            ),
+        ],
+    ),
     "tools": (Recording, [with_tools, command("tools"), until_page, *words("t y d")]),
-    "mcp": (Recording, [with_servers, command("mcp"), until_page, *words("tab n r t y v a y d")]),
+    "mcp": (Recording, [with_servers, command("mcp"), until_page, *words("r d")]),
+    "server": (Recording, [with_servers, command("mcp"), until_page, *words("~enter y")]),
+    "board": (
+        Recording,
+        [
+            with_sessions,
+            *[command("board"), until_page, until_board, *words("j k down up x y escape")],
+            *[command("board"), until_page, until_board, "q"],
+            *[command("board"), until_page, until_board, "enter"],
+        ],
+    ),
     "rewind": (
         Recording,
         [
@@ -514,15 +582,21 @@ def outside(monkeypatch: pytest.MonkeyPatch) -> Iterator[list[str]]:
     async def printed(chat: ChatScreen, argument: str) -> None:
         done.append("printed")
 
+    async def lent(chat: ChatScreen, *words: str) -> int:
+        done.append("lent")
+        return 0
+
     def copied(app: ReplayApp, text: str) -> None:
         app._clipboard = text
         done.append("copied")
 
     monkeypatch.setattr(chat_screen, "edit_in_editor", edited)
+    monkeypatch.setattr(board_page, "start_held", lambda words: (True, "it works elsewhere"))
     monkeypatch.setattr(ReplayApp, "action_quit", lambda app: done.append("quit"))
     monkeypatch.setattr(ReplayApp, "action_suspend_process", lambda app: done.append("suspended"))
     monkeypatch.setattr(ReplayApp, "copy_to_clipboard", copied)
     monkeypatch.setattr(slash, "print_below", printed)
+    monkeypatch.setattr(again, "lend_terminal", lent)
     monkeypatch.setattr(ChatScreen, "action_redraw", lambda screen: done.append("drawn"))
     yield done
 

@@ -64,7 +64,7 @@ def marked(app: ReplayApp) -> str:
 async def test_a_key_that_opens_the_panel_takes_back_that_there_is_no_job(tmp_path: Path) -> None:
     async with chat(tmp_path, Recording()) as (pilot, app):
         await pilot.press("ctrl+t")
-        await until(pilot, lambda: "no job yet" in app.chat.state.status.now.screen.notice)
+        await until(pilot, lambda: "no jobs yet" in app.chat.state.status.now.screen.notice)
         goes_on(app, background(), 0)
         await pilot.press("ctrl+t")
         await until(pilot, lambda: isinstance(app.screen, JobsScreen))
@@ -254,8 +254,7 @@ async def test_with_no_job_the_line_says_what_would_make_one(tmp_path: Path) -> 
     async with chat(tmp_path, takes_long()) as (pilot, app):
         await pilot.press("ctrl+t")
         await until(
-            pilot,
-            lambda: "there is no job yet; Ctrl+B moves" in app.chat.state.status.now.screen.notice,
+            pilot, lambda: "no jobs yet; Ctrl+B moves" in app.chat.state.status.now.screen.notice
         )
 
 
@@ -285,8 +284,7 @@ async def test_a_number_says_which_call_goes_to_the_background(tmp_path: Path) -
         await until(pilot, lambda: app.told == [Background("c5")])
         await enter(pilot, "/bg 7")
         await until(
-            pilot,
-            lambda: "there is no call '7': 2 running" in app.chat.state.status.now.screen.notice,
+            pilot, lambda: "unknown call '7': 2 running" in app.chat.state.status.now.screen.notice
         )
 
 
@@ -300,7 +298,9 @@ async def test_a_call_that_ended_meanwhile_is_not_moved_and_that_is_said(tmp_pat
     (tmp_path / "second").mkdir()
     async with chat(tmp_path / "second", promoted()) as (pilot, app):
         await pilot.press("ctrl+b")
-        await until(pilot, lambda: "nothing is running" in app.chat.state.status.now.screen.notice)
+        await until(
+            pilot, lambda: "no call of the agent" in app.chat.state.status.now.screen.notice
+        )
 
 
 async def test_the_offer_names_the_key_in_force(tmp_path: Path) -> None:

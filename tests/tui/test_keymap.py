@@ -58,6 +58,16 @@ def test_the_keys_of_a_extensions_page_can_be_changed(tmp_path: Path) -> None:
         load_keymap(path)
 
 
+@for_each("old", ["mcp.yes", "mcp.trust"])
+def test_a_name_that_was_replaced_is_answered_with_the_one_in_its_place(
+    tmp_path: Path, old: str
+) -> None:
+    path = tmp_path / "keys.yaml"
+    path.write_text(f"{old}: f5\n")
+    with pytest.raises(KeymapError, match=f"{old}: was replaced by 'server.yes'; write that inst"):
+        load_keymap(path, lambda: all_extensions().on)
+
+
 def test_extensions_are_asked_only_for_keys_that_are_not_the_screens_own(tmp_path: Path) -> None:
     path = tmp_path / "keys.yaml"
     path.write_text("chat.detail: f5\n")

@@ -102,7 +102,7 @@ async def test_without_the_tool_that_reads_it_a_paste_is_not_attached(tmp_path: 
 
 async def test_a_paste_that_could_not_be_kept_stays_in_the_prompt(tmp_path: Path) -> None:
     async with chat(tmp_path) as (pilot, app):
-        app.clients[-1].full = "there is no room for it; nothing was sent"
+        app.clients[-1].full = "the disk has no room for it; nothing was sent"
         await paste(pilot, LONG, "enter")
         await choose(pilot, app, "attach")
         await until(pilot, lambda: app.chat.state.status.now.screen.notice == app.clients[-1].full)

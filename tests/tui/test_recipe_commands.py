@@ -3,7 +3,9 @@ missing, and run."""
 
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
+from dataclasses import replace
 from pathlib import Path
+from threading import Event
 from typing import Any
 
 import pytest
@@ -15,6 +17,7 @@ from codeagent.extensions.recipes.page import ValuePicker, recipes_markdown
 from codeagent.tui.launcher import LaunchOptions
 from codeagent.tui.pages.info import TextScreen
 from codeagent.tui.pages.opening import FolderQuestion
+from codeagent.tui.parts.suggestions import Completion
 from tests.fakes import FakeRecipes
 from tests.tui.fake_launcher import FakeLauncher
 from tests.tui.guards import long_enough
@@ -76,6 +79,40 @@ async def test_a_recipe_is_completed_with_its_inputs_and_what_it_is_for(tmp_path
         assert row == " ▸ /review  <project> [depth] <tone> · Review one folder."
         await pilot.press("tab")
         assert app.chat.composer.text == "/review "
+
+
+async def test_recipes_are_read_once_for_a_prompt_and_not_before_it_begins_with_a_slash(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    read: list[object] = []
+    recipes = FakeLauncher.recipes
+    monkeypatch.setattr(FakeLauncher, "recipes", lambda self: read.append(self) or recipes(self))
+    async with chat(tmp_path, NOTES) as (pilot, app):
+        composer = app.chat.composer
+        await pilot.press(*"go on", "enter")
+        await until(pilot, lambda: bool(app.told))
+        assert read == []
+        await pilot.press("/")
+        await until(pilot, lambda: composer.choices.is_open and not composer.awaits_commands)
+        await pilot.press("n", "o", "t")
+        assert len(read) == 1
+        assert composer.choices.chosen == Completion("/notes", "/notes ", "Write notes.")
+
+
+async def test_enter_runs_a_recipe_that_was_typed_before_the_recipes_were_read(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    read = Event()
+    recipes = FakeLauncher.recipes
+    monkeypatch.setattr(FakeLauncher, "recipes", lambda self: read.wait() and recipes(self))
+    async with chat(tmp_path, replace(REVIEW, name="pr", inputs=())) as (pilot, app):
+        await pilot.press("/", "p", "r")
+        guess = app.chat.composer.choices.chosen  # another command with these letters
+        await pilot.press("enter")
+        read.set()
+        assert guess is not None and app.chat.composer.text == ""
+        await until(pilot, lambda: bool(app.told))
+        assert [type(act) for act in app.told] == [RunRecipe]
 
 
 async def test_its_inputs_are_completed_by_name_and_enter_sends_what_is_typed(
@@ -160,7 +197,7 @@ async def test_esc_in_the_question_runs_nothing_and_up_brings_the_line_back(tmp_
             "the recipe review was not run: depth must be a whole number, not 'x'; tone",
         ),
         ("/review a 1 kind b", "/review takes <project> [depth] <tone>, not also 'b'"),
-        ("/reviw src", "there is no /reviw; did you mean /review?"),
+        ("/reviw src", "unknown command /reviw; did you mean /review?"),
     ],
 )
 async def test_what_is_wrong_is_said_and_up_brings_the_line_back(
@@ -226,5 +263,5 @@ async def test_with_the_room_off_its_commands_are_unknown_with_the_reason(tmp_pa
         await enter(pilot, "/recipes")
         await until(pilot, lambda: "recipes is switched off" in notice(app))
         await enter(pilot, "/review src tone=kind")
-        await until(pilot, lambda: "there is no /review" in notice(app))
+        await until(pilot, lambda: "unknown command /review" in notice(app))
         assert app.told == []

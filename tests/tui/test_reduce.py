@@ -451,7 +451,19 @@ def test_a_stopped_run_says_what_was_closed_killed_kept_and_not_run() -> None:
     assert state.status.now.run.phase == "idle"
 
 
-def test_a_run_that_is_done_ends_without_a_word() -> None:
+def test_a_run_that_made_calls_ends_with_how_long_the_machine_worked() -> None:
+    recording = (
+        Recording().run("hi").plan(("c1", "bash", "make", "prompt")).ask("c1", "bash", "make")
+    )
+    recording.now += 100
+    state = show(recording.resolve("c1", "once").answer("done").finish(calls=1))
+
+    ending = state.document.blocks[-1]
+    assert isinstance(ending, Ending) and ending.reason == "done"
+    assert ending.text == "1.0 s · 1 call"
+
+
+def test_a_run_without_calls_that_is_done_ends_without_a_word() -> None:
     state = show(Recording().run("x").answer("done").finish())
 
     assert not any(isinstance(block, Ending) for block in state.document.blocks)

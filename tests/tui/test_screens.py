@@ -8,6 +8,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from rich.console import COLOR_SYSTEMS
 from textual.pilot import Pilot
 
 from codeagent.tui.themes import Themes
@@ -76,6 +77,8 @@ def use_theme(scene: Scene) -> Play:
     async def run(pilot: Pilot[None]) -> None:
         await settled(pilot)
         assert isinstance(pilot.app, ReplayApp)
+        if scene.depth:
+            pilot.app.console._color_system = COLOR_SYSTEMS[scene.depth]
         assert pilot.app.look.use(scene.theme) == ""
         await pilot.pause()
 
@@ -87,3 +90,49 @@ def test_a_theme(
     theme: str, album_of_themes: Album[Scene], snap_compare: Any, tmp_path: Path
 ) -> None:
     assert snap_compare(album_of_themes.of(theme, tmp_path), terminal_size=SIZES[0])
+
+
+SHOWN = ("ink-256", "ink-standard", "paper-256", "paper-standard")
+DEPTHS = {
+    name: replace(
+        SCENES["diff-approval"],
+        theme=name.partition("-")[0],
+        depth=name.partition("-")[2],
+        after=before,
+    )
+    for before, name in pairwise(("", *SHOWN))
+}
+
+
+@pytest.fixture(scope="module")
+def album_of_depths() -> Album[Scene]:
+    return Album(DEPTHS, app_of, use_theme, SIZES[:1])
+
+
+@pytest.mark.parametrize("depth", SHOWN)
+def test_a_depth_of_colour(
+    depth: str, album_of_depths: Album[Scene], snap_compare: Any, tmp_path: Path
+) -> None:
+    assert snap_compare(album_of_depths.of(depth, tmp_path), terminal_size=SIZES[0])
+
+
+async def test_without_colour_every_distinction_has_a_sign(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    monkeypatch.setenv("NO_COLOR", "1")
+    app = app_of(SCENES["diff-approval"], tmp_path)
+    async with app.run_test(size=(80, 40)) as pilot:
+        await settled(pilot)
+        rows = [
+            list(strip) for strip in app.screen._compositor.render_strips() if strip.text.strip()
+        ]
+        shown = "\n".join("".join(part.text for part in row) for row in rows)
+        for sign in (" - ", " + ", "✓ read", "✗ bash", "● edit", "▸ bash", "▾ edit", "›", "❯"):
+            assert sign in shown
+        coloured = {
+            part.style.color.name
+            for row in rows
+            for part in row
+            if part.style is not None and part.style.color is not None
+        }
+        assert coloured == {"default"}

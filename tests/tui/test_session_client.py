@@ -23,10 +23,13 @@ from codeagent.core.acts import (
     TakeBack,
 )
 from codeagent.core.errors import CodeagentError, SandboxUnavailable
+from codeagent.core.messages import AssistantMessage, TextPart, ToolMessage, UserMessage
 from codeagent.core.model import ModelInUse, ModelRequest
 from codeagent.core.notices import RunNotBegun
 from codeagent.core.policy import Decision
 from codeagent.core.tool import ToolDefinition
+from codeagent.tui.facts import Fact, Facts
+from codeagent.tui.info_pages import About
 from codeagent.tui.launcher import Launcher, LaunchOptions, Missing, ModelRow
 from codeagent.tui.recorded import replayed_end
 from codeagent.tui.session_client import SessionClient, with_model
@@ -93,13 +96,11 @@ async def test_a_prompt_is_carried_out_while_the_sandbox_starts() -> None:
 
     assert client.do(Prompt("go")) is None
     assert launcher.agent.told == [Prompt("go")]
-    assert (state.status.now.conversation.sandbox, "starting" in client.info_page("status")) == (
-        "starting",
-        True,
-    )
+    assert state.status.now.conversation.sandbox == "starting"
+    assert ("sandbox", "starting") in cells(await client.facts("status"))
     launcher.starting.set_result(INFO)
     await until(lambda: state.status.now.conversation.sandbox == "docker")
-    assert INFO.image in client.info_page("status")
+    assert ("image", f"{INFO.image} ({INFO.image_origin})") in cells(await client.facts("sandbox"))
     await client.close()
 
 
@@ -107,8 +108,12 @@ async def test_the_status_page_says_which_way_the_model_s_requests_take() -> Non
     launcher = FakeLauncher()
     client, _, _ = await ready(launcher)
     launcher.agent.model = ModelInUse("m", lane="through litellm")
-    assert "demo, through litellm, the default |" in client.info_page("status")
+    assert ("model", "demo, through litellm, the default") in cells(await client.facts("status"))
     await client.close()
+
+
+def cells(facts: Facts) -> list[tuple[str, ...]]:
+    return [row.cells for row in facts.rows if isinstance(row, Fact)]
 
 
 @pytest.mark.parametrize(
@@ -436,27 +441,47 @@ async def test_what_is_not_text_is_refused_while_it_starts_and_changes_nothing()
     await client.close()
 
 
-@for_each("about", ["status", "cost", "context", "config", "tools"])
-async def test_every_page_of_facts_can_be_shown_at_any_time(about: str) -> None:
+@for_each("about", ["status", "cost", "tools", "skills", "extensions"])
+async def test_these_pages_of_facts_can_be_shown_at_any_time(about: About) -> None:
     launcher = FakeLauncher()
     client, _, _ = await opened(launcher)
-    early = client.info_page(about)  # type: ignore[arg-type]  # one of the literals
+    early = await client.facts(about)
     launcher.ready.set()
 
-    assert early.startswith("# ") and client.info_page(about).startswith("# ")  # type: ignore[arg-type]  # likewise
+    assert early.rows and (await client.facts(about)).rows
     await client.close()
 
 
-async def test_the_page_about_the_context_shows_what_the_next_request_begins_with() -> None:
+async def test_the_page_about_the_context_divides_it_before_anything_is_sent() -> None:
     launcher = FakeLauncher()
     client, _, _ = await ready(launcher)
-    assert "| its tools | 0, about 0 |" in client.info_page("context")
-    launcher.coming = ModelRequest("x" * 400, (), (ToolDefinition("read", "y" * 32, {}),))
-    page = client.info_page("context")
-    assert (
-        "| system prompt of the next request | about 100 |" in page
-        and "| its tools | 1, about 9 |" in page
+    own = "# Instructions of this workspace (AGENTS.md)\n<agents-md>\nbe good\n</agents-md>"
+    launcher.coming = ModelRequest(
+        f"{'x' * 400}\n{own}", (), (ToolDefinition("read", "y" * 400, {}),)
     )
+    launcher.said = (
+        UserMessage.from_text("z" * 800),
+        ToolMessage(call_id="1", name="bash", content=(TextPart(text="w" * 1200),)),
+    )
+    facts = await client.facts("context")
+    sizes = {name[2:]: int(size.replace(",", "")) for name, size, _ in cells(facts)[:6]}
+    assert (sizes["system prompt"], sizes["tools"]) == (100, 101)
+    assert (sizes["messages"], sizes["results of tools"]) == (200, 300)
+    assert 0 < sizes["instructions"] < 30 and sizes["free"] < 200_000
+    assert facts.note.startswith("about 7")
+    assert cells(facts)[6][0].startswith("bash")
+    await client.close()
+
+
+async def test_the_parts_of_the_context_add_up_to_what_the_provider_counted() -> None:
+    launcher = FakeLauncher()
+    client, state, _ = await ready(launcher)
+    launcher.said = (UserMessage.from_text("z" * 4000), AssistantMessage(text="a" * 4000))
+    state.status.set(context_tokens=50_000)
+    *parts, _ = [
+        int(size.replace(",", "")) for _, size, _ in cells(await client.facts("context"))[:6]
+    ]
+    assert abs(sum(parts) - 50_000) <= len(parts)
     await client.close()
 
 

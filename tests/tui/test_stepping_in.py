@@ -2,6 +2,7 @@
 written is lost."""
 
 import json
+import re
 from collections.abc import AsyncIterator, Callable
 from contextlib import asynccontextmanager, nullcontext
 from pathlib import Path
@@ -57,10 +58,15 @@ _KEYS = {" ": "space", "/": "slash", "$": "dollar_sign", "-": "minus"}
 
 @asynccontextmanager
 async def chat(
-    folder: Path, recording: Recording, *, seen: bool = True, **status: Any
+    folder: Path,
+    recording: Recording,
+    *,
+    seen: bool = True,
+    size: tuple[int, int] = (80, 24),
+    **status: Any,
 ) -> AsyncIterator[tuple[Pilot[None], ReplayApp]]:
     app = ReplayApp(recording.events, folder, now=recording.now, **status)
-    async with app.run_test(size=(80, 24)) as pilot:
+    async with app.run_test(size=size) as pilot:
         await settled(pilot)
         if seen:
             long_enough()
@@ -223,11 +229,31 @@ async def test_json_that_is_none_is_said_and_nothing_is_changed(
         assert app.told == []
 
 
-async def test_a_call_that_is_skipped_already_says_so(tmp_path: Path) -> None:
-    async with chat(tmp_path, one_skipped()) as (pilot, app):
-        await pilot.press("alt+2", "alt+x")
-        assert "it is already skipped" in shown(app)
-        assert app.told == []
+@pytest.mark.parametrize("size", [(60, 20), (80, 24), (200, 60)])
+async def test_the_key_that_undoes_a_skip_is_named_where_the_call_is_skipped(
+    size: tuple[int, int], tmp_path: Path
+) -> None:
+    async with chat(tmp_path, paused(), size=size) as (pilot, app):
+        undone = one_skipped().notice(
+            "call.marked", "will run after all", call_id="c6", skipped=False
+        )
+        for recording, words in ((one_skipped(), "undo skip"), (undone, "  skip")):
+            await show(pilot, app, recording)
+            await pilot.press("alt+2")
+            row = next(row for row in shown(app).splitlines() if "▸ 2" in row)
+            assert ("skipped" in row, words in shown(app)) == (recording is not undone, True)
+            await pilot.press("alt+x")
+            await pilot.pause()
+            assert app.told == [SkipCall("c6", on=recording is undone)]
+
+
+async def test_a_skip_in_an_older_log_is_shown_at_its_pause(tmp_path: Path) -> None:
+    settled_at_once = paused().result(
+        "c6", "bash", "", error=("skipped", "skipped by user: not now"), executed=False
+    )
+    async with chat(tmp_path, settled_at_once) as (pilot, app):
+        await pilot.press("alt+2")
+        assert "undo skip" in shown(app)
 
 
 async def test_what_is_written_corrects_the_batch(tmp_path: Path) -> None:
@@ -388,6 +414,17 @@ async def test_esc_esc_ends_a_run_whose_summary_is_written_or_waits(tmp_path: Pa
             assert app.told == [Pause(), Stop()]
 
 
+async def test_compacting_says_for_how_long(tmp_path: Path) -> None:
+    async with chat(tmp_path, compacting()) as (_, app):
+        assert re.search(r"compacting \d+ s · ", shown(app))
+
+
+async def test_compacting_for_a_model_that_refused_the_length_says_so(tmp_path: Path) -> None:
+    refused = running_tests().notice("compaction.begun", "compacting", cause="overflow")
+    async with chat(tmp_path, refused) as (_, app):
+        assert "too long for the model: compacting it" in app.chat.view.plain_text()
+
+
 async def test_compacting_and_pinning_are_asked_for_by_command(tmp_path: Path) -> None:
     async with chat(tmp_path, running_tests()) as (pilot, app):
         await says(pilot, app, "/compact cover the ports", [Compact("cover the ports")])
@@ -404,6 +441,7 @@ async def test_what_keys_do_commands_do(tmp_path: Path) -> None:
         "/step go": [Resume()],
         "/step skip 2": [SkipCall("c6", "")],
         "/step skip 2 not now": [SkipCall("c6", "not now")],
+        "/step unskip 2": [SkipCall("c6", on=False)],
         "/stop": [Stop()],
         "/budget $2": [SetBudget(Budget.parse("$2"))],
         "/plan": [SetMode("plan")],
@@ -438,7 +476,10 @@ async def test_a_command_that_finds_nothing_to_do_says_so(tmp_path: Path) -> Non
         await refuses(pilot, app, "/step go", "nothing is paused")
         await refuses(pilot, app, "/step skip 2", "nothing is paused")
         await refuses(
-            pilot, app, "/step maybe", "/step takes on, off, go, skip N or edit N, not 'maybe'"
+            pilot,
+            app,
+            "/step maybe",
+            "/step takes on, off, go, skip N, unskip N or edit N, not 'maybe'",
         )
         await refuses(pilot, app, "/plan start", "no plan is ready")
         await refuses(pilot, app, "/stop", "nothing is running")

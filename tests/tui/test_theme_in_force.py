@@ -4,10 +4,16 @@ import os
 from pathlib import Path
 
 import pytest
+from textual.pilot import Pilot
 
+from codeagent.tui.app import CodeagentApp
+from codeagent.tui.launcher import AppFolders, LaunchOptions
 from codeagent.tui.rendering.palette import Palette
+from codeagent.tui.session_client import SessionClient
+from codeagent.tui.state import UiState
 from codeagent.tui.themes import ThemeSwitch, built_in, bundled_folder
 from tests.tui.pages.stand_in import StandIn
+from tests.tui.replay import ReplayClient, until
 
 
 def own_theme(folder: Path) -> Path:
@@ -34,6 +40,28 @@ async def test_a_changed_file_is_read_again_and_drawn_at_once(tmp_path: Path) ->
         assert app.screen.styles.background.hex.lower() == "#fafafa"
         app.look.look()
         assert len(app.said) == 1
+
+
+def test_a_theme_that_the_screen_begins_with_follows_its_file(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("codeagent.tui.themes._LOOK_EVERY", 0.01)
+    folders = AppFolders(tmp_path / "state", tmp_path, tmp_path)
+    folder = tmp_path / "themes"
+    folder.mkdir()
+    path = own_theme(folder)
+
+    async def open_client(state: UiState, options: LaunchOptions) -> SessionClient:
+        return ReplayClient(state, [], None)
+
+    async def change(pilot: Pilot[object]) -> None:
+        rewrite(path, 'background: "#faf8f3"', 'background: "#fafafa"', 1)
+        await until(pilot, lambda: "theme mine: read again" in app.chat.view.plain_text())
+        await app.action_quit()
+
+    app = CodeagentApp(open_client, LaunchOptions(theme="mine"), folders)
+    app.run(headless=True, auto_pilot=change)
+    assert app.crash is None and app.look.name == "mine"
 
 
 async def test_a_mistake_is_said_once_and_the_old_theme_stays(tmp_path: Path) -> None:
@@ -70,7 +98,7 @@ async def test_what_programs_print_is_shown_in_the_themes_colours(name: str) -> 
 async def test_a_name_that_is_not_there_changes_nothing() -> None:
     app = StandIn()
     async with app.run_test():
-        assert app.look.use("inc") == "there is no theme 'inc' (did you mean 'ink'?); see /theme"
+        assert app.look.use("inc") == "unknown theme 'inc' (did you mean 'ink'?); see /theme"
         assert app.look.name == "ink"
 
 

@@ -191,13 +191,13 @@ def test_an_own_theme_goes_before_a_bundled_one_and_is_read_again_when_it_change
 def test_a_theme_that_is_not_there_is_named_with_the_nearest() -> None:
     with pytest.raises(ThemeError) as raised:
         Themes().get("papr")
-    assert str(raised.value) == "there is no theme 'papr' (did you mean 'paper'?); see /theme"
+    assert str(raised.value) == "unknown theme 'papr' (did you mean 'paper'?); see /theme"
 
 
 def test_a_name_cannot_leave_the_folder(tmp_path: Path) -> None:
     write(tmp_path, SMALL)
     (tmp_path / "sub").mkdir()
-    with pytest.raises(ThemeError, match="there is no theme"):
+    with pytest.raises(ThemeError, match="unknown theme"):
         Themes([tmp_path / "sub"]).get("../mine")
 
 

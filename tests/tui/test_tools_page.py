@@ -10,7 +10,7 @@ from textual.pilot import Pilot
 
 from codeagent.core.acts import SetToolset, TrustTools
 from codeagent.core.toolbox import Toolbox, ToolsetSummary
-from codeagent.tui.pages.info import TextScreen
+from codeagent.tui.pages.facts import FactsPage
 from codeagent.tui.pages.tools import ToolsScreen, tools_pieces, trust_text
 from codeagent.tui.parts.guard import TOO_SOON
 from codeagent.tui.rendering.palette import Palette
@@ -192,7 +192,7 @@ async def test_a_word_it_does_not_know_is_reported(tmp_path: Path) -> None:
 
 async def test_where_tools_cannot_change_they_are_a_page_to_read(tmp_path: Path) -> None:
     async with typed("/tools", tmp_path, None) as (pilot, app):
-        await until(pilot, lambda: isinstance(app.screen, TextScreen))
+        await until(pilot, lambda: isinstance(app.screen, FactsPage))
 
 
 async def test_what_a_file_says_of_itself_is_drawn_and_never_obeyed(tmp_path: Path) -> None:

@@ -65,7 +65,7 @@ async def test_without_git_or_with_an_old_one_the_user_is_told(
 ) -> None:
     monkeypatch.setenv("PATH", str(tmp_path))
     with pytest.raises(
-        CheckpointError, match="there is no git on PATH, so no checkpoints are kept: install git"
+        CheckpointError, match="git is not on PATH, so no checkpoints are kept: install git"
     ):
         await GitCheckpoints(state, root).take()
     (tmp_path / "git").write_text("#!/bin/sh\necho git version 2.17.1\n")

@@ -355,7 +355,8 @@ def test_a_tracked_file_may_be_ignored(repo: Repo) -> None:
 def test_without_an_identity_it_says_how_to_set_one(repo: Repo, home: Path) -> None:
     (home / ".gitconfig").write_text("[user]\n\tname = Ada\n")
     repo.put("a.txt", "x\n")
-    assert "git config --global user.email" in repo.refusal("a.txt")
+    said = repo.refusal("a.txt")
+    assert "git config --global user.name" in said and "git config --global user.email" in said
 
 
 @pytest.mark.parametrize("message", ["", "  \n\t\n"])

@@ -12,10 +12,10 @@ import pytest
 from codeagent.core.checkpoints import Node
 from codeagent.core.errors import CheckpointError
 from codeagent.disk.repository import OutsideGit
-from codeagent.extensions.agents.worktrees import AgentWorktree, make_worktree, sweep
 from codeagent.workspace.checkpoints import GitCheckpoints
 from codeagent.workspace.snapshots.objects import ObjectReader
 from codeagent.workspace.snapshots.store import SnapshotStore
+from codeagent.workspace.worktrees import Worktree, make_worktree, sweep
 from tests.workspace.test_git_status import git
 
 
@@ -50,7 +50,7 @@ def in_the_way(path: Path) -> None:
 @asynccontextmanager
 async def copied(
     place: Path, root: Path, agreed: Callable[[OutsideGit], bool] = lambda git: False
-) -> AsyncIterator[AgentWorktree]:
+) -> AsyncIterator[Worktree]:
     store = GitCheckpoints(place.parent, root, environment={"HOME": str(place.parent)})
     try:
         worktree = await make_worktree(place, root, "s.1", store, agreed)
@@ -109,7 +109,7 @@ async def test_many_changed_files_are_read_by_one_git_until_they_are_large(
             (worktree.root / name).write_bytes(b"x" * size)
         paths = await worktree.changed()
         monkeypatch.setattr(ObjectReader, "__init__", counted)
-        monkeypatch.setattr("codeagent.extensions.agents.worktrees._AHEAD", 10)
+        monkeypatch.setattr("codeagent.workspace.worktrees._AHEAD", 10)
         files = [await worktree.file(path) for path in paths]
     assert [(file.path, file.before) for file in files] == [(path, None) for path in "bcde"]
     assert [len(file.after.data) for file in files if file.after is not None] == [1, 9, 2, 3]

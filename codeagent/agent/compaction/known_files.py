@@ -2,13 +2,16 @@
 still see."""
 
 from collections.abc import Callable, Iterable, Sequence
+from itertools import takewhile
 
 from codeagent.core.changes import digest
 from codeagent.core.dataclass import dataclass
 from codeagent.core.errors import WorkspaceError
+from codeagent.core.history import BranchingHistory
+from codeagent.core.messages import Message, attached_to
 from codeagent.core.ports import Workspace
 from codeagent.core.sanitize import spelled, unspelled
-from codeagent.session.fold import ToolDetails
+from codeagent.session.transcript import ATTACHED, ToolDetails
 from codeagent.tools.edit.reads import ReadState, content, read_states
 
 _MOST_FILES = 60
@@ -72,26 +75,47 @@ class KnownFiles:
 
 
 class DetailsInContext:
-    """The details of the results that are in the model's context; everything else that was read is
-    forgotten."""
+    """The details of the results and attachments in the model's context; everything else that was
+    read is forgotten."""
 
     def __init__(
-        self, details: Iterable[ToolDetails], forget: Callable[[Sequence[ToolDetails]], None]
+        self,
+        details: Iterable[ToolDetails],
+        forget: Callable[[Sequence[ToolDetails]], None],
+        line: BranchingHistory[Message],
     ) -> None:
-        """`forget` is called with the details that are left."""
+        """`forget` is called with the details that are left, in order; `line` is the conversation."""
         self._details = {item.call_id: item for item in details if item.in_context}
         self._forget = forget
+        self._line = line
+        self._attached = attached_to(line.items)
 
     def add(self, item: ToolDetails) -> None:
         self._details[item.call_id] = item
 
     def keep_only(self, call_ids: Iterable[str]) -> None:
         """Forget the results of all other calls: the model has only these left."""
+        left = set(call_ids)
         self._details = {
-            call_id: self._details[call_id] for call_id in call_ids if call_id in self._details
+            call_id: item
+            for call_id, item in self._details.items()
+            if call_id in left or call_id.startswith(ATTACHED)
         }
         self.forget_others()
 
+    def hear(self) -> None:
+        """Take note of attachments that were added or taken back since the last call."""
+        if attached_to(self._line.items) != self._attached:
+            self.forget_others()
+
     def forget_others(self) -> None:
         """Forget what was read by calls that were not added: the model never saw their results."""
+        before, now = self._attached, attached_to(self._line.items)
+        same = takewhile(lambda pair: pair[0] == pair[1], zip(before, now, strict=False))
+        first = sum(1 for _ in same)
+        for place in range(first, len(before)):
+            self._details.pop(f"{ATTACHED}{place}", None)
+        for place in range(first, len(now)):
+            self.add(ToolDetails.of_attached(place, now[place]))
+        self._attached = now
         self._forget(tuple(self._details.values()))

@@ -121,7 +121,7 @@ class Review:
             self._emitter.notice("compaction.unread", text)
             return self._summary
         if answer is None:
-            raise NotCompacted("you kept the conversation")
+            raise NotCompacted("you declined the summary")
         if not answer.strip():
             raise NotCompacted("the summary was empty")
         return answer.strip()

@@ -57,7 +57,8 @@ from codeagent.core.notices import (
 )
 from codeagent.core.sanitize import quoted
 from codeagent.core.tool import ToolResult
-from codeagent.session.fold import History, ToolDetails
+from codeagent.session.fold import History
+from codeagent.session.transcript import ToolDetails
 
 if TYPE_CHECKING:  # most conversations are never summarized
     from codeagent.agent.compaction.requests import Review, SummaryRequests
@@ -101,7 +102,7 @@ class Compaction:
         self._pins = history.compactions.pins
         self._questions = dict(history.compactions.questions)
         self._files = KnownFiles(environment.workspace, history.details)
-        self.in_context = DetailsInContext(history.details, environment.recall.forget)
+        self.in_context = DetailsInContext(history.details, environment.recall.forget, history.line)
         self._gauge = TokenGauge()
         self._length = GrowingLength()
         self._refused: dict[str, int] = {}

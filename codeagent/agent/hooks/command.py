@@ -334,7 +334,8 @@ class CommandHook:
         program = name if "/" in name else find_program(name, self.workspace)
         if program is None:
             raise FileNotFoundError(ENOENT, "not found on PATH outside the workspace", name)
-        given = minimal(os.environ, *self.variables, outside=self.workspace)
+        given = minimal(os.environ, outside=self.workspace)
+        given |= {name: os.environ[name] for name in self.variables if name in os.environ}
         mark, since = new_mark(HOOK), ticks()
         process = await start_program(
             HOOK,

@@ -11,7 +11,7 @@ from typing import Any, Literal, TypeVar
 from codeagent.core.compaction import CompactionCause
 from codeagent.core.dataclass import dataclass
 from codeagent.core.events import RunFinished
-from codeagent.core.messages import ToolCall
+from codeagent.core.messages import ToolCall, UserMessage
 from codeagent.core.policy import HookEvent
 from codeagent.core.sanitize import one_line
 from codeagent.core.tool import ToolResult
@@ -86,6 +86,9 @@ class AddContext:
     must cover."""
 
     text: str
+    note: UserMessage | None = None
+    """The note to add, if the hook is one of codeagent's own; otherwise the text is quoted in a
+    note."""
 
 
 ToolAnswer = bool | Allow | Deny | Modify
@@ -120,6 +123,10 @@ class Hook:
     tools: str = "*"
     """A pattern with `*`, `?` and `[…]` over the names of the tools that the first four are called
     for."""
+    concerns: Callable[[str], bool] | None = None
+    """Whether `prompt_submit` is called for a text; None: for every text."""
+    may_write: bool = True
+    """Whether it may change files of the workspace."""
 
 
 class _HookFailed(Exception):
@@ -153,9 +160,13 @@ class Hooks:
         return any(fnmatchcase(tool, hook.tools) for hook in called)
 
     @property
-    def judges_prompts(self) -> bool:
-        """Whether a hook judges what the user typed before it is sent."""
-        return any(hook.prompt_submit is not None for hook in self.registered)
+    def may_write(self) -> bool:
+        """Whether a hook may change files of the workspace."""
+        return any(hook.may_write for hook in self.registered)
+
+    def judges(self, text: str) -> bool:
+        """Whether a hook judges this text of the user before it is sent."""
+        return any(self._of_prompt(text))
 
     async def before_tool(self, call: ToolCall) -> Deny | Modify | None:
         """Return the first denial, or the arguments as changed by the hooks; None if they are
@@ -199,13 +210,14 @@ class Hooks:
     async def after_update(self, call: ToolCall, text: str) -> None:
         await self._tell("after_update", self._for(call), call, text)
 
-    async def prompt_submit(self, prompt: SubmittedPrompt) -> Deny | tuple[str, ...]:
-        """Return the first denial, or the texts that the model reads after the prompt."""
-        return await self._judged("prompt_submit", prompt)
+    async def prompt_submit(self, prompt: SubmittedPrompt) -> Deny | tuple[AddContext, ...]:
+        """Return the first denial, or what the model reads after the prompt."""
+        return await self._judged("prompt_submit", self._of_prompt(prompt.text), prompt)
 
     async def compaction(self, planned: PlannedCompaction) -> Deny | tuple[str, ...]:
         """Return the first denial, or what the summary has to cover."""
-        return await self._judged("compaction", planned)
+        answer = await self._judged("compaction", self.registered, planned)
+        return answer if isinstance(answer, Deny) else tuple(added.text for added in answer)
 
     async def run_finished(self, finished: RunFinished) -> None:
         await self._tell("run_finished", self.registered, finished)
@@ -219,22 +231,28 @@ class Hooks:
     def _for(self, call: ToolCall) -> Iterator[Hook]:
         return (hook for hook in self.registered if fnmatchcase(call.name, hook.tools))
 
-    async def _judged(self, event: HookEvent, subject: object) -> Deny | tuple[str, ...]:
-        """Return the first denial, or the texts that the hooks added."""
-        added: list[str] = []
-        for name, callback in _callbacks(event, self.registered):
+    def _of_prompt(self, text: str) -> Iterator[Hook]:
+        judging = (hook for hook in self.registered if hook.prompt_submit is not None)
+        return (hook for hook in judging if hook.concerns is None or hook.concerns(text))
+
+    async def _judged(
+        self, event: HookEvent, hooks: Iterable[Hook], subject: object
+    ) -> Deny | tuple[AddContext, ...]:
+        """Return the first denial, or what the hooks added."""
+        added: list[AddContext] = []
+        for name, callback in _callbacks(event, hooks):
             try:
                 answer = await self._answer(name, callback, subject)
                 match answer:
                     case Allow() | True:
                         continue
-                    case AddContext(str() as text):
-                        added.append(text)
+                    case AddContext(str()):
+                        added.append(answer)
                     case _:
                         return _denial(name, answer)
             except _HookFailed as failure:
                 return Deny(str(failure))
-        return tuple(text for text in added if text.strip())
+        return tuple(one for one in added if one.note or one.text.strip())
 
     async def _tell(self, event: HookEvent, hooks: Iterable[Hook], *subjects: object) -> None:
         for name, callback in _callbacks(event, hooks):

@@ -51,7 +51,7 @@ EXTENSION = Extension(
                 brings="agents",
             ),
         ),
-        leftovers={"worktrees": "codeagent.extensions.agents.worktrees:sweep"},
+        leftovers={"worktrees": "codeagent.workspace.worktrees:sweep"},
     ),
     run_options=(
         RunOption(

@@ -109,7 +109,7 @@ class Hub:
         """Raises NotFound."""
         if channel not in self._channels:
             raise NotFound(
-                f"there is no channel {one_line(channel, 100)!r}{nearest_or_all(channel, self._channels)}"
+                f"unknown channel {one_line(channel, 100)!r}{nearest_or_all(channel, self._channels)}"
             )
         others = [name for name in self._watchers[channel] if name != agent]
         self._watchers[channel] = [*others, agent] if on and agent in self._inboxes else others
@@ -148,7 +148,7 @@ class Hub:
         if to not in self._channels:
             known = [*self._inboxes, *self._channels]
             raise NotFound(
-                f"there is no agent or channel {one_line(to, 100)!r}{nearest_or_all(to, known)}"
+                f"unknown agent or channel {one_line(to, 100)!r}{nearest_or_all(to, known)}"
             )
         others = [name for name in self._watchers[to] if name != sender]
         if not others:

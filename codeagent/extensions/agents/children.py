@@ -30,7 +30,7 @@ from codeagent.tools.faults import nearest_or_all
 
 if TYPE_CHECKING:  # most conversations run no group, and copy no workspace
     from codeagent.extensions.agents.channels import Inbox
-    from codeagent.extensions.agents.worktrees import AgentWorktree
+    from codeagent.workspace.worktrees import Worktree
 
 MOST_DEEP = 1
 """Children have no tool that starts agents; if one had, this is how deep they could nest."""
@@ -124,7 +124,7 @@ class OpenedChild:
     agent: AgentHandle
     close: Callable[[], Awaitable[None]]
     """Ends the agent, and the sandbox of a worktree."""
-    worktree: "AgentWorktree | None" = None
+    worktree: "Worktree | None" = None
     """Removed by whoever opened the child, once it is closed."""
 
 
@@ -262,7 +262,7 @@ class Children(ConversationPart):
 
 
 async def _merged(
-    worktree: "AgentWorktree",
+    worktree: "Worktree",
     result: ToolResult,
     definition: AgentDefinition,
     parent: Parent,

@@ -151,8 +151,7 @@ def _check_names(fields: GroupFields, report: YamlReport) -> None:
             if channel not in fields.channels:
                 hint = nearest_or_all(channel, fields.channels)
                 report.error(
-                    (*here, "channels", number),
-                    f"there is no channel {one_line(channel, 64)}{hint}",
+                    (*here, "channels", number), f"unknown channel {one_line(channel, 64)}{hint}"
                 )
     for channel in fields.channels:
         if NAME.fullmatch(channel) is None or channel == MAIN:
@@ -163,7 +162,7 @@ def _check_names(fields: GroupFields, report: YamlReport) -> None:
         if name not in names:
             report.error(
                 ("start", number),
-                f"there is no agent {one_line(name, 64)}{nearest_or_all(name, names)}",
+                f"unknown agent {one_line(name, 64)}{nearest_or_all(name, names)}",
             )
 
 

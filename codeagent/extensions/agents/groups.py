@@ -12,6 +12,7 @@ from codeagent.agent.calls import StopReport
 from codeagent.agent.conversation import Conversation, RunContext
 from codeagent.agent.limits import Limits, RunMeter
 from codeagent.agent.parts import Host
+from codeagent.changes.diff import count
 from codeagent.core.acts import RunGroup
 from codeagent.core.agents import AgentDefinition
 from codeagent.core.cancel import CancelToken
@@ -46,7 +47,7 @@ def _with_bases(group: Group, known: Sequence[AgentDefinition]) -> Group:
             if member.base not in files:
                 hint = nearest_or_all(member.base, files)
                 raise ConfigError(
-                    f"{member.definition.where}: there is no agent {member.base}{hint}; nothing was run"
+                    f"{member.definition.where}: unknown agent {member.base}{hint}; nothing was run"
                 )
             if files[member.base].worktree:
                 said = f"the agent {member.base} has a worktree of its own, which no agent of a group can have"
@@ -119,9 +120,9 @@ class _Member:
         """Return its end state, and what it said last."""
         turns = sum(run.finished.turns for run in self.runs)
         calls = sum(run.finished.calls for run in self.runs)
-        counts = [_count(len(self.runs), "run"), _count(turns, "turn"), _count(calls, "call")]
+        counts = [count(len(self.runs), "run"), count(turns, "turn"), count(calls, "call")]
         if self.inbox.waiting:
-            counts.append(f"{_count(self.inbox.waiting, 'message')} not read")
+            counts.append(f"{count(self.inbox.waiting, 'message')} not read")
         state = f"{self.name}: {self._state()} ({', '.join(counts)})"
         said = self.runs[-1].finished.text.strip() if self.runs else ""
         cut = f"{said[:_LONGEST_ANSWER]}\n[… {len(said) - _LONGEST_ANSWER} characters left out …]"
@@ -148,10 +149,6 @@ class _Member:
                 return f"failed: {self.runs[-1].finished.error or 'it did not say why'}"
             case reason:
                 assert_never(reason)
-
-
-def _count(number: int, what: str) -> str:
-    return f"{number} {what}{'s' * (number != 1)}"
 
 
 class GroupWork:
@@ -223,7 +220,7 @@ class GroupWork:
         for channel in args.channels:
             if channel not in self._hub.channels:
                 hint = nearest_or_all(channel, self._hub.channels)
-                raise InvalidArgs(f"there is no channel {channel[:64]!r}{hint}; no agent was added")
+                raise InvalidArgs(f"unknown channel {channel[:64]!r}{hint}; no agent was added")
         above = self._members[adder].definition
         definition = replace(
             above, name=name, prompt=args.prompt, tools=self._narrowed(above, args.tools)

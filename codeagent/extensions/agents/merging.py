@@ -44,7 +44,7 @@ from codeagent.tools.changes import file_node
 from codeagent.tools.edit.accepted import land_all
 
 if TYPE_CHECKING:  # whoever made the worktree has imported it
-    from codeagent.extensions.agents.worktrees import AgentWorktree
+    from codeagent.workspace.worktrees import Worktree
 
 _WRITE = "write"
 """The tool whose rules and hooks decide what is taken, together with the rules that deny or ask
@@ -97,7 +97,7 @@ class Merge:
         """Paths that were not taken, each with the reason."""
         self._handle = ""
 
-    async def carry_out(self, worktree: "AgentWorktree", result: ToolResult) -> ToolResult:
+    async def carry_out(self, worktree: "Worktree", result: ToolResult) -> ToolResult:
         """Take what is allowed; return the child's result, with what became of its changes.
 
         Nothing of a failed child is offered. Raises Cancelled, which names the diff, if the
@@ -138,7 +138,7 @@ class Merge:
             return f"{_NOTHING_TAKEN}.", "denied" if self._changes else "failed"
         return f"Taken into the workspace: {', '.join(map(listing, self._taken))}.", None
 
-    async def _read(self, worktree: "AgentWorktree") -> None:
+    async def _read(self, worktree: "Worktree") -> None:
         """Read all changes: keep the whole diff, and sort what can be offered. Raises
         CheckpointError."""
         paths = await worktree.changed()

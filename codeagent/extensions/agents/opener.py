@@ -27,7 +27,7 @@ from codeagent.tools.registry import ToolRegistry
 
 if TYPE_CHECKING:  # most agents work where their parent does
     from codeagent.extensions.agents.channels import Inbox
-    from codeagent.extensions.agents.worktrees import AgentWorktree
+    from codeagent.workspace.worktrees import Worktree
 
 _NOT_FOR_CHILDREN = frozenset({"agent", "toolset_list", "toolset_use"})
 """A child starts no agents, and its tools stay as they are."""
@@ -169,9 +169,9 @@ class ChildOpener:
             return Parts((membership.inbox,))
         return Parts(() if self.inbox is None else (self.inbox.beside(name),))
 
-    async def _worktree(self, session_id: str, stack: AsyncExitStack) -> "AgentWorktree":
+    async def _worktree(self, session_id: str, stack: AsyncExitStack) -> "Worktree":
         """Make the child's worktree; the stack removes it. Raises CheckpointError."""
-        from codeagent.extensions.agents.worktrees import make_worktree  # few agents ask for one
+        from codeagent.workspace.worktrees import make_worktree  # few agents ask for one
 
         worktree = await make_worktree(
             self.assembly.local.state_dir / WORKTREES,

@@ -9,7 +9,7 @@ from codeagent.core.acts import Act
 from codeagent.core.patterns import AllowList
 from codeagent.core.tool import Failed, Tool, ToolError
 from codeagent.extensions.agents import EXTENSION
-from codeagent.session.fold import created_channels, watched_channels
+from codeagent.session.transcript import created_channels, watched_channels
 from codeagent.tools.catalog import ToolCatalog
 from codeagent.tools.extension import ExtensionContext
 
@@ -107,10 +107,10 @@ def _inbox(opening: Opening) -> "Inbox | None":
     from codeagent.extensions.agents.channels import Hub, Inbox  # few agents write to others
 
     hub = Hub() if group is None else Hub(group.channels, most=group.most_messages)
-    for name, kind in created_channels(opening.history):
+    for name, kind in created_channels(opening.history.details):
         with suppress(ToolError):  # the log is damaged, or the group has that name
             hub.create(name, kind)
-    return Inbox(hub, watched=watched_channels(opening.history), joins=group is None)
+    return Inbox(hub, watched=watched_channels(opening.history.details), joins=group is None)
 
 
 def agent_tool(children: "Children", tools: Callable[[], Iterable[Tool[Any]]]) -> Tool[Any]:

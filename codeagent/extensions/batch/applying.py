@@ -5,7 +5,7 @@ import json
 from collections import defaultdict
 from collections.abc import Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from codeagent.commands.arguments import say
 from codeagent.commands.chat import open_screen, require_terminal
@@ -35,7 +35,7 @@ def open_patches(
         if record.changed[0]:
             found[record.repository].append(record)
     if not found:
-        say("there are no patches to take; --only TEXT also opens those of tasks that did not pass")
+        say("no patches to take; --only TEXT also opens those of tasks that did not pass")
     for number, (repository, own) in enumerate(found.items()):
         patches = f"{len(own)} patch{'es' * (len(own) > 1)}"
         if not Path(repository, ".git").exists():
@@ -47,14 +47,14 @@ def open_patches(
             asyncio.run(mirror.update(repository))
         if number:
             input("press Enter to open them, Ctrl+C to stop ")
-        options = {
+        options: dict[str, Any] = {
             "model": f"script:{_script(results, own)}",
             "mode": "ask",
             "named": True,
             "flags": {"sandbox": sandbox, "toolset": ["patches"]},
-            "prompt": _PROMPT.format(results=results.path),
         }
-        open_screen(Path(repository), app, **options)
+        prompt = _PROMPT.format(results=results.path)
+        open_screen(Path(repository), app, prompt=prompt, **options)
     return 0
 
 

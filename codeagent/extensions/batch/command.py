@@ -13,6 +13,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from codeagent.changes.diff import count as counted
+from codeagent.commands.actions import actions_in
 from codeagent.commands.arguments import add_flag, add_list, add_sandbox, amount, count, say
 from codeagent.config.local_environment import state_dir
 from codeagent.core.errors import ConfigError
@@ -40,7 +41,7 @@ _WHERE = "a results folder, or an address such as s3://BUCKET/NAME"
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
-    actions = parser.add_subparsers(dest="action", metavar="ACTION", required=True)
+    actions = actions_in(parser)
     running = actions.add_parser("run", help="run the tasks that have no result yet")
     planning = actions.add_parser(
         "plan", help="list the tasks that run would start, and estimate their cost"

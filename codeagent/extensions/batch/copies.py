@@ -4,7 +4,6 @@ git."""
 import asyncio
 import errno
 import os
-import signal
 import subprocess
 import tempfile
 from collections.abc import AsyncIterator, Iterable, Mapping, Sequence
@@ -17,7 +16,7 @@ from codeagent.core.changes import Change
 from codeagent.core.checkpoints import Node, NodeKind
 from codeagent.core.dataclass import dataclass
 from codeagent.core.errors import ConfigError
-from codeagent.core.host_programs import HostProgram, minimal, run_program, start_program
+from codeagent.core.host_programs import HostProgram, finish_program, minimal, run_program
 from codeagent.core.programs import find_program
 from codeagent.core.sanitize import one_line
 from codeagent.disk.locks import open_lock_file, try_lock, unlock
@@ -272,27 +271,18 @@ async def _with_user(words: Sequence[str], folder: Path, lock: int) -> bytes:
         options = ["-c", "credential.helper=", "-c", f"credential.{server}.helper={_LOGS_IN}"]
     bare = [LOGIN.sub("", word) for word in words]
     more = ("SSH_AUTH_SOCK", "GIT_SSH_COMMAND", "XDG_CONFIG_HOME", "http_proxy", "https_proxy")
-    process = await start_program(
-        CLONING,
-        _command([*options, *bare], folder),
-        folder=folder,
-        environment=own | minimal(os.environ, *more),
-        stdin=asyncio.subprocess.DEVNULL,
-        stdout=asyncio.subprocess.PIPE,
-        stderr=asyncio.subprocess.PIPE,
-        start_new_session=True,
-        pass_fds=(lock,),
-    )
     try:
-        async with asyncio.timeout(_SECONDS):
-            out, errors = await process.communicate()
+        done = await finish_program(
+            CLONING,
+            _command([*options, *bare], folder),
+            folder=folder,
+            environment=own | minimal(os.environ, *more),
+            seconds=_SECONDS,
+            pass_fds=(lock,),
+        )
     except TimeoutError:
         raise ConfigError(f"git {words[0]} took longer than {_SECONDS:g} seconds") from None
-    finally:
-        if process.returncode is None:
-            os.killpg(process.pid, signal.SIGKILL)
-            await process.wait()
-    return _output(words, process.returncode, out, errors)
+    return _output(words, done)
 
 
 def _isolated(
@@ -317,7 +307,7 @@ def _isolated(
         )
     except (OSError, subprocess.SubprocessError) as error:
         raise ConfigError(f"git {words[0]}: {error}") from error
-    return _output(words, ran.returncode, ran.stdout, ran.stderr)
+    return _output(words, ran)
 
 
 def _command(words: Sequence[str], folder: Path) -> list[str | Path]:
@@ -328,9 +318,9 @@ def _command(words: Sequence[str], folder: Path) -> list[str | Path]:
     return [program, *safe, *words]
 
 
-def _output(words: Sequence[str], code: int | None, out: bytes, errors: bytes) -> bytes:
+def _output(words: Sequence[str], done: subprocess.CompletedProcess[bytes]) -> bytes:
     """Return the output of git. Raises ConfigError with its message if it failed."""
-    if code:
-        said = one_line(errors.decode("utf-8", "replace"), 300) or f"exit {code}"
+    if done.returncode:
+        said = one_line(done.stderr.decode("utf-8", "replace"), 300) or f"exit {done.returncode}"
         raise ConfigError(f"git {words[0]}: {said}")
-    return out
+    return done.stdout

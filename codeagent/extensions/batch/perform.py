@@ -11,13 +11,14 @@ from contextlib import AsyncExitStack, suppress
 from dataclasses import replace
 from functools import partial
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Literal, TypeVar
+from typing import TYPE_CHECKING, Any, Literal
 
 from codeagent.config.local_environment import LocalEnvironment
 from codeagent.config.sessions import Task
 from codeagent.core.acts import RunGroup, RunRecipe, RunShell, Stop
 from codeagent.core.approval_events import ApprovalRequested, ApprovalResolved
 from codeagent.core.audit import gather_stats
+from codeagent.core.cancel import completed
 from codeagent.core.dataclass import dataclass
 from codeagent.core.errors import CodeagentError, SandboxError, SessionError, SessionNotFound
 from codeagent.core.events import (
@@ -58,7 +59,6 @@ _LONGEST_COMMAND = 10.0
 """Seconds to wait until the commands of a killed process have ended: its watchdog ends them."""
 _LONGEST_BUILD = 1800.0
 """Seconds to wait until another task has the image."""
-Done = TypeVar("Done")
 Tell = Callable[[Mapping[str, Any]], None]
 """Receives what changed in a running task: its `state`, `turn` or `cost`."""
 
@@ -85,27 +85,16 @@ async def perform(
         work = _Work(task, folder, context, tell, lock)
         tidy = partial(folder.tidy, context.state_dir)
         if (ended := folder.record()) is not None:  # its process was killed while it tidied up
-            await _to_its_end(tidy)
+            await completed(tidy)
             return ended
         folder.describe(task)
-        await _to_its_end(folder.clear)
+        await completed(folder.clear)  # a cancellation waits, so that the task stays locked
         record = await _performed(folder, work, app)
         record = replace(record, seconds=round(time.monotonic() - began, 3))
         if record.state != "interrupted":
             folder.finish(record)
-            await _to_its_end(tidy)
+            await completed(tidy)
         return record
-
-
-async def _to_its_end(work: Callable[[], Done]) -> Done:
-    """Run `work`, which changes a task's folder, in a thread. A cancellation waits for its end, so that
-    the task stays locked until then."""
-    thread = asyncio.ensure_future(asyncio.to_thread(work))
-    try:
-        return await asyncio.shield(thread)
-    except asyncio.CancelledError:
-        await asyncio.wait((thread,))
-        raise
 
 
 def needs_engine(task: BatchTask, context: BatchContext) -> bool:
@@ -131,7 +120,7 @@ async def given_up(
         return record
 
     async with alone(folder.path / "lock", _LONGEST_END) as lock:
-        return await _to_its_end(record)
+        return await completed(record)
 
 
 def _check_room(folder: TaskFolder) -> None:
@@ -187,7 +176,7 @@ class _Work:
         self._tell({"state": "copying"})
         if not self.mirror.folder.exists():
             await self.mirror.update(self._task.repository)
-        await _to_its_end(self._copy)
+        await completed(self._copy)
 
     def _copy(self) -> None:
         commit = self.mirror.commit(self._task.commit)
@@ -219,7 +208,7 @@ class _Work:
                 await self._until_image(reader.first, settings.get("sandbox"), attempt.commit)
             await app.work(work, reader)
         left_out, changed = await self.patched()
-        await _to_its_end(self._keep)
+        await completed(self._keep)
         record = self.record(error=left_out)
         if record.state == "done" and self._task.check:
             state: State = "failed" if reader.fault else "passed"
@@ -253,7 +242,7 @@ class _Work:
             with to.open("rb") as lines:
                 return left_out, changed_lines(lines)
 
-        return await _to_its_end(made)
+        return await completed(made)
 
     def _progress(self, session: str) -> tuple[_Progress, str | None, float]:
         """Return how far the session of a killed process got, the `_fault` of its check, and its cost

@@ -70,9 +70,7 @@ class BatchView:
         self.progress = progress
         # `sys.stdout` spells escape sequences out instead of sending them.
         out = os.fdopen(1, "w", encoding="utf-8", errors="backslashreplace", closefd=False)
-        self._console = Console(
-            file=out, highlight=False, markup=False, emoji=False, soft_wrap=True
-        )
+        self._console = Console(file=out, highlight=False, markup=False, emoji=False)
         self._live = Live(
             console=self._console,
             get_renderable=self._picture,
@@ -102,4 +100,4 @@ class BatchView:
 
     def say(self, text: str) -> None:
         """Show a line for the user."""
-        self._console.print(Text(visible(text)))
+        self._console.print(Text(visible(text)), soft_wrap=not self._console.is_terminal)

@@ -124,7 +124,7 @@ def _of_devcontainer(root: Path, top: int, name: str, text: str) -> RepositoryIm
     dockerfile = _inside(name, folder, build["dockerfile"])
     context = _inside(name, folder, build.get("context", "."))
     if (source := _dockerfile(top, dockerfile)) is None:
-        raise ConfigError(f"{name}: there is no {dockerfile}")
+        raise ConfigError(f"{name}: {dockerfile} does not exist")
     return RepositoryImage(
         root,
         name,

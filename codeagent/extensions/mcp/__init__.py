@@ -44,30 +44,27 @@ EXTENSION = Extension(
                 heading="MCP servers: /mcp",
                 after="tools",
                 keys=(
-                    PageKey(name="next", about="choose the next server", keys=("tab", "n")),
                     PageKey(
                         name="restart",
-                        about="end the chosen server and start it again",
+                        about="end the marked server and start it again",
                         keys=("r",),
                     ),
                     PageKey(
-                        name="trust",
-                        about="trust the servers of the project as they are now; asks once",
-                        keys=("t",),
-                    ),
-                    PageKey(
-                        name="give",
-                        about="give the chosen server of the project the variables it wants; asks once",
-                        keys=("v",),
-                    ),
-                    PageKey(
-                        name="agree",
-                        about="agree to what the chosen server changed; asks once",
-                        keys=("a",),
-                    ),
-                    PageKey(name="yes", about="yes, do it", keys=("y",), approves=True),
-                    PageKey(
                         name="distrust", about="stop trusting the project's servers", keys=("d",)
+                    ),
+                ),
+            ),
+            PageKeys(
+                scope="server",
+                heading="MCP servers: a question about them",
+                after="mcp",
+                keys=(
+                    PageKey(
+                        name="yes",
+                        about="do what the footer says: trust, agree or give",
+                        keys=("y",),
+                        approves=True,
+                        replaces=("mcp.yes", "mcp.trust", "mcp.give", "mcp.agree"),
                     ),
                 ),
             ),

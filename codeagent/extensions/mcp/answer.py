@@ -13,7 +13,7 @@ from codeagent.core.sanitize import one_line, visible
 from codeagent.core.tool import Failed, ToolResult
 
 _IMAGES = frozenset({"image/png", "image/jpeg", "image/gif", "image/webp"})
-_LARGEST_IMAGE = 5 << 20
+_LARGEST_IMAGE = 20 << 20
 _MOST_IMAGES = 8
 _MOST_BLOCKS = 200
 

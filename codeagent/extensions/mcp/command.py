@@ -4,14 +4,24 @@ project's."""
 import argparse
 import os
 import re
-from collections.abc import Coroutine, Sequence
+from collections.abc import Coroutine, Iterator, Sequence
 from contextlib import suppress
 from typing import TYPE_CHECKING, Any
 
 from codeagent.commands.actions import OwnAction, add_actions, run_added
-from codeagent.commands.arguments import add_cwd, duration, print_json, say, workspace_of
+from codeagent.commands.arguments import (
+    add_cwd,
+    add_flag,
+    add_list,
+    completed_by,
+    duration,
+    print_json,
+    say,
+    workspace_of,
+)
 from codeagent.config.keys import KeyStore
 from codeagent.config.local_environment import config_dir
+from codeagent.console.table import Column, print_table
 from codeagent.core.errors import ConfigError
 from codeagent.core.sanitize import one_line, visible
 from codeagent.extensions.mcp import PROJECT_FILE
@@ -25,13 +35,14 @@ if TYPE_CHECKING:
 
 _REFERENCE = re.compile(r"\$\{[A-Za-z_][A-Za-z0-9_]*\}")
 _FROM = {"user": "yours", "project": "project"}
+_COLUMNS = (Column("SERVER", "cyan"), Column("KIND"), Column("FROM", "dim"), Column("STATE"))
 _MOST_FILES = 20
 """Files named of what was trusted."""
 _UNTRUSTED = f"not trusted, so it is not started: read {PROJECT_FILE}, then run codeagent mcp trust"
 
 
 def _add_list(parser: argparse.ArgumentParser) -> None:
-    parser.add_argument("--json", action="store_true", help="as one JSON object")
+    add_flag(parser, "--json", "as one JSON object")
     add_cwd(parser)
 
 
@@ -40,86 +51,63 @@ def _add_add(parser: argparse.ArgumentParser) -> None:
         "codeagent mcp add NAME [options] URL\n"
         "       codeagent mcp add NAME [options] -- COMMAND [ARG ...]"
     )
-    parser.add_argument("name", metavar="NAME", help="its tools are called mcp__NAME__TOOL")
-    parser.add_argument(
+    add = parser.add_argument
+    add("name", metavar="NAME", help="its tools are called mcp__NAME__TOOL")
+    add(
         "target",
         metavar="URL | COMMAND",
         nargs="+",
         help="what to reach, or after -- what to start, in an empty folder; '${workspaceFolder}' is this one",
     )
-    parser.add_argument(
-        "--env",
-        metavar="NAME=VALUE",
-        action="append",
-        default=[],
-        help="a variable for the command; may be ${NAME}",
-    )
-    parser.add_argument(
-        "--header",
-        metavar="NAME=VALUE",
-        action="append",
-        default=[],
-        help='such as "Authorization=Bearer ${TOKEN}"',
-    )
-    parser.add_argument(
-        "--host",
-        metavar="HOST",
-        action="append",
-        default=[],
-        help="what it may reach from the sandbox",
-    )
-    parser.add_argument(
-        "--machine", action="store_true", help="run it on this machine rather than in the sandbox"
-    )
-    parser.add_argument(
-        "--write", action="store_true", help="let it write in the workspace from the sandbox"
-    )
-    parser.add_argument(
-        "--client-id", metavar="ID", help="log in as this OAuth client, which you registered"
-    )
-    parser.add_argument(
-        "--client-secret", metavar="${NAME}", help="the variable with that client's secret"
-    )
-    parser.add_argument(
+    add_list(parser, "--env", "NAME=VALUE", "a variable for the command; may be ${NAME}")
+    add_list(parser, "--header", "NAME=VALUE", 'such as "Authorization=Bearer ${TOKEN}"')
+    add_list(parser, "--host", "HOST", "what it may reach from the sandbox")
+    add_flag(parser, "--machine", "run it on this machine rather than in the sandbox")
+    add_flag(parser, "--write", "let it write in the workspace from the sandbox")
+    add("--client-id", metavar="ID", help="log in as this OAuth client, which you registered")
+    add("--client-secret", metavar="${NAME}", help="the variable with that client's secret")
+    add(
         "--callback-port",
         metavar="PORT",
         type=int,
         help="of http://127.0.0.1:PORT/callback, as you registered it",
     )
-    parser.add_argument(
-        "--timeout", metavar="SECONDS", type=duration, help="how long one call may take"
-    )
+    add("--timeout", metavar="SECONDS", type=duration, help="how long one call may take")
     add_cwd(parser)
 
 
 def _add_name(parser: argparse.ArgumentParser) -> None:
-    parser.add_argument("name", metavar="NAME")
+    name = parser.add_argument("name", metavar="NAME")
+    completed_by(name, f"{__name__}:names")
     add_cwd(parser)
 
 
+def names(args: argparse.Namespace, app: "App") -> dict[str, str]:
+    """Return the configured servers, each with its command or address. Raises ConfigError."""
+    return {
+        entry.config.name: entry.shown
+        for entry in ServerFiles(config_dir(), workspace_of(args.cwd)).read().entries
+    }
+
+
 def _add_trust(parser: argparse.ArgumentParser) -> None:
-    parser.add_argument(
+    add_list(
+        parser,
         "--give",
-        metavar="SERVER=NAME",
-        action="append",
-        default=[],
-        help="the server gets your variable NAME, wherever the file says ${NAME}; repeatable",
+        "SERVER=NAME",
+        "the server gets your variable NAME, wherever the file says ${NAME}; repeatable",
     )
     add_cwd(parser)
 
 
 def _add_test(parser: argparse.ArgumentParser) -> None:
-    parser.add_argument("name", metavar="NAME")
-    parser.add_argument(
-        "--agree", action="store_true", help="use its program and tools as they are now"
-    )
-    add_cwd(parser)
+    _add_name(parser)
+    add_flag(parser, "--agree", "use its program and tools as they are now")
 
 
 def _add_login(parser: argparse.ArgumentParser) -> None:
-    parser.add_argument("name", metavar="NAME")
-    parser.add_argument("--no-browser", action="store_true", help="only print the address to open")
-    add_cwd(parser)
+    _add_name(parser)
+    add_flag(parser, "--no-browser", "only print the address to open")
 
 
 _ACTIONS = {
@@ -178,7 +166,7 @@ def _list(servers: ConfiguredServers, *, as_json: bool) -> int:
     for problem in servers.problems:
         say(f"codeagent: {problem.level}: {one_line(str(problem), 1000)}")
     if servers.entries:
-        print("\n".join(_lines(servers.entries)))
+        print_table(_COLUMNS, _rows(servers.entries), _lines(servers.entries))
     elif not servers.problems:
         print("no server is configured; codeagent mcp add NAME -- COMMAND adds one")
     return 0
@@ -209,23 +197,25 @@ def _facts(entry: ServerEntry) -> dict[str, Any]:
     }
 
 
-def _lines(entries: Sequence[ServerEntry]) -> list[str]:
-    """Return name, transport, origin and state of each server, with its command or address on a
-    line of its own.
+def _rows(entries: Sequence[ServerEntry]) -> Iterator[tuple[str, str, str, str]]:
+    """Yield name, transport, origin and state of each server, with its command or address on a line
+    of its own.
 
     What a project's would be given and would reach is never cut: it is what trust is about.
     """
-    widest = max(len(entry.config.name) for entry in entries) + 2
-    lines = []
     for entry in entries:
-        state = _UNTRUSTED if not entry.trusted else _state(entry)
-        lines.append(
-            f"{entry.config.name:<{widest}}{entry.transport:<7}{_FROM[entry.place]:<9}{state}"
-        )
-        said = (entry.shown, *(detail for detail in entry.details if detail != "disabled"))
-        # Each is one line, which the terminal wraps.
-        lines += [f"{'':<{widest}}{visible(text)}".replace("\n", "␊") for text in said]
-    return lines
+        state = _state(entry) if entry.trusted else _UNTRUSTED
+        yield entry.config.name, entry.transport, _FROM[entry.place], state
+        for text in (entry.shown, *entry.details):  # each is one line, which the terminal wraps
+            if text == "disabled":
+                continue
+            yield "", "", "", visible(text).replace("\n", "␊")
+
+
+def _lines(entries: Sequence[ServerEntry]) -> Iterator[str]:
+    widest = max(len(entry.config.name) for entry in entries) + 2
+    for name, transport, place, text in _rows(entries):
+        yield f"{name:<{widest}}" + (f"{transport:<7}{place:<9}{text}" if name else text)
 
 
 def _state(entry: ServerEntry) -> str:
@@ -247,11 +237,11 @@ def _add(args: argparse.Namespace, files: ServerFiles) -> int:
 
 def _remove(name: str, files: ServerFiles) -> None:
     """Remove a server and its login. Raises ConfigError."""
-    found = next((one for one in files.read().entries if one.config.name == name), None)
     login = ""
-    if found is not None and found.trusted and found.config.url:
-        with suppress(ConfigError):  # a variable is missing: no login can have been kept
-            login = login_name(found.filled_in(os.environ))
+    for entry in files.read().entries:
+        if entry.config.name == name and entry.trusted and entry.config.url:
+            with suppress(ConfigError):  # a variable is missing: no login can have been kept
+                login = login_name(entry.filled_in(os.environ))
     files.remove(name)
     if login:
         KeyStore(config_dir()).forget(login)
@@ -264,9 +254,10 @@ def _entry(args: argparse.Namespace) -> dict[str, Any]:
     if is_url and rest:
         raise ConfigError("a URL takes no arguments; nothing was added")
     wrong = ("env", "host", "machine", "write") if is_url else ("header", "client_id")
-    if unfit := next((flag for flag in wrong if getattr(args, flag)), None):
-        kind = "a command" if is_url else "a URL"
-        raise ConfigError(f"--{unfit.replace('_', '-')} is for {kind}; nothing was added")
+    for flag in wrong:
+        if getattr(args, flag):
+            kind = "a command" if is_url else "a URL"
+            raise ConfigError(f"--{flag.replace('_', '-')} is for {kind}; nothing was added")
     if args.machine and args.write:
         raise ConfigError(
             "--write is for the sandbox, and with --machine it has your rights anyway; nothing was added"
@@ -278,12 +269,12 @@ def _entry(args: argparse.Namespace) -> dict[str, Any]:
         "env": _pairs("--env", args.env),
         "headers": _pairs("--header", args.header),
         "hosts": args.host,
-        "where": "machine" if args.machine else None,
-        "write": args.write or None,
-        "timeout": None if args.timeout is None else written_timeout(args.timeout),
+        "where": "machine" if args.machine else "",
+        "write": args.write,
+        "timeout": args.timeout and written_timeout(args.timeout),
         "oauth": _client(args),
     }
-    return entry | {key: value for key, value in optional.items() if value not in (None, [], {})}
+    return entry | {key: value for key, value in optional.items() if value}
 
 
 def _client(args: argparse.Namespace) -> dict[str, Any]:
@@ -317,29 +308,24 @@ def _pairs(flag: str, given: Sequence[str]) -> dict[str, str]:
 
 def _given(words: Sequence[str]) -> list[tuple[str, str]]:
     """Return each server with a variable for it. Raises ConfigError."""
-    pairs = [(server, variable) for server, _, variable in (word.partition("=") for word in words)]
-    if wrong := next(
-        (word for word, pair in zip(words, pairs, strict=True) if not all(pair)), None
-    ):
-        raise ConfigError(
-            f"--give is SERVER=NAME, which {wrong[:80]!r} is not; nothing was trusted"
-        )
-    return pairs
+    found: list[tuple[str, str]] = []
+    for word in words:
+        server, _, variable = word.partition("=")
+        if not server or not variable:
+            raise ConfigError(f"--give takes SERVER=NAME, not {word[:80]!r}; nothing was trusted")
+        found.append((server, variable))
+    return found
 
 
 def _trust(files: ServerFiles, args: argparse.Namespace) -> int:
-    give = _given(args.give)
     problems = files.read().problems
     for problem in problems:
         say(f"codeagent: {problem.level}: {one_line(str(problem), 1000)}")
-    broken = any(
-        problem.level == "error" and problem.where.startswith(PROJECT_FILE) for problem in problems
-    )
-    entries = files.trust(give=give)
-    if not entries and broken:
-        say(f"codeagent: nothing was trusted: repair {PROJECT_FILE} first")
-        return 1
+    entries = files.trust(give=_given(args.give))
     if not entries:
+        if any(one.level == "error" and one.where.startswith(PROJECT_FILE) for one in problems):
+            say(f"codeagent: nothing was trusted: repair {PROJECT_FILE} first")
+            return 1
         print(f"nothing to trust: this project has no {PROJECT_FILE} with servers")
         return 0
     print(f"trusted as they are now, for this folder; a change of {PROJECT_FILE} ends it:")

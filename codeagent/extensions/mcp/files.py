@@ -62,7 +62,7 @@ class ServerFiles:
     def user_file(self) -> Path:
         """Raises ConfigError if there is no configuration folder."""
         if self._folder is None:
-            raise ConfigError("there is no configuration folder, so no server can be kept")
+            raise ConfigError("without a configuration folder, no server can be kept")
         return self._folder / USER_FILE
 
     def read(self) -> ConfiguredServers:

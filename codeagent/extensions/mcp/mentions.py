@@ -5,9 +5,10 @@ import asyncio
 import re
 import shlex
 from collections.abc import Callable, Mapping, Sequence
-from itertools import islice
+from itertools import islice, starmap
 from typing import Any, TypeGuard
 
+from codeagent.changes.diff import count
 from codeagent.core.messages import text_of
 from codeagent.core.runtime import OfferedText, TextKind
 from codeagent.core.sanitize import one_line, visible
@@ -24,34 +25,54 @@ _AT_THE_END = ".,;:!?)]}'\""
 _MOST = 5
 _LONGEST = 40_000
 _MOST_OFFERED = 500
+_LARGEST = 1 << 50
+"""Bytes of a resource whose size is believed."""
+
+
+def resources_in(text: str, servers: Sequence[McpSource]) -> dict[str, tuple[McpSource, str]]:
+    """Return the resources that a prompt names, as typed, with their servers and addresses. A name
+    that is not a server's is ordinary text. Raises Failed if there are too many."""
+    by_name = {server.name: server for server in servers}
+    found = {
+        f"{match[1]}:{uri}": (by_name[match[1]], uri)
+        for match in _RESOURCE.finditer(text)
+        if match[1] in by_name and (uri := match[2].rstrip(_AT_THE_END))
+    }
+    if len(found) > _MOST:
+        raise Failed(f"a prompt can name at most {_MOST} resources of servers, not {len(found)}")
+    return found
 
 
 async def read_mentions(
     text: str, servers: Sequence[McpSource], hear: Callable[[str], None] = lambda name: None
-) -> str:
-    """Return the text that a prompt uses from servers, for the model; empty if it uses nothing.
+) -> tuple[str, Mapping[str, str]]:
+    """Return the text that a prompt uses from servers, for the model, and how large each resource
+    in it is; the text is empty if it uses nothing.
 
-    `hear` is called with the name of each server that text comes from. A name that is not a
-    server's is ordinary text. Raises Failed, which says what cannot be read.
+    `hear` is called with the name of each server that text comes from. Raises Failed, which says
+    what cannot be read.
     """
-    by_name = {server.name: server for server in servers}
-    wanted = dict.fromkeys(
-        (match[1], match[2].rstrip(_AT_THE_END))
-        for match in _RESOURCE.finditer(text)
-        if match[1] in by_name
-    )
-    if len(wanted) > _MOST:
-        raise Failed(f"a prompt can name at most {_MOST} resources of servers, not {len(wanted)}")
-    named = [server for server, _ in wanted]
+    wanted = resources_in(text, servers)
+    named = [server.name for server, _ in wanted.values()]
     parts: list[str] = []
     command = _PROMPT.fullmatch(text.strip())
-    if command is not None and command[1] in by_name:
-        named.insert(0, command[1])
-        parts.append(await _prompt(by_name[command[1]], command[2], command[3] or ""))
-    parts += await asyncio.gather(*(_resource(by_name[server], uri) for server, uri in wanted))
+    for server in servers:
+        if command is not None and command[1] == server.name:
+            named.insert(0, server.name)
+            parts.append(await _prompt(server, command[2], command[3] or ""))
+    read = await asyncio.gather(*starmap(_resource, wanted.values()))
     for name in dict.fromkeys(named):
         hear(name)
-    return "\n\n".join(parts)
+    # Above its lines are a title, and the address.
+    sizes = {
+        name: f"{count(len(said.splitlines()) - 2, 'line')} · {_tokens(len(said))}"
+        for name, said in zip(wanted, read, strict=True)
+    }
+    return "\n\n".join((*parts, *read)), sizes
+
+
+def _tokens(size: int) -> str:
+    return f"~{size // 4:,} tokens"
 
 
 async def offered_texts(server: McpSource, kind: TextKind) -> tuple[OfferedText, ...]:
@@ -66,7 +87,12 @@ def _resource_text(server: str, resource: Mapping[str, Any]) -> OfferedText | No
     uri = resource.get("uri")
     if not _can_be_typed(uri) or uri != uri.rstrip(_AT_THE_END):
         return None
-    return OfferedText(f"{server}:{uri}", _about(resource))
+    size = resource.get("size")
+    return OfferedText(
+        f"{server}:{uri}",
+        _about(resource),
+        size=_tokens(size) if isinstance(size, int) and 0 <= size < _LARGEST else "",
+    )
 
 
 def _prompt_text(server: str, prompt: Mapping[str, Any]) -> OfferedText | None:

@@ -10,7 +10,6 @@ from itertools import chain, starmap
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, assert_never
 
-from codeagent.agent.hooks.hook import AddContext, Allow, Deny, Hook, SubmittedPrompt, TextAnswer
 from codeagent.agent.parts import ConversationPart, Host, Opening
 from codeagent.agent.programs import SandboxPrograms
 from codeagent.agent.reach import program_starter
@@ -20,8 +19,10 @@ from codeagent.config.settings import Settings
 from codeagent.core.acts import AgreeToServer, GiveVariables, RestartServer, ServerAct, TrustServers
 from codeagent.core.approval_events import Asker
 from codeagent.core.errors import ConfigError, SandboxUnavailable
+from codeagent.core.messages import Attachment
+from codeagent.core.notes import ADDED, framed
 from codeagent.core.redact import is_secret_name
-from codeagent.core.runtime import OfferedText, TextKind
+from codeagent.core.runtime import Mentioned, OfferedText, TextKind
 from codeagent.core.sandbox import StartProgram
 from codeagent.core.sanitize import one_line, visible
 from codeagent.core.tool import Failed
@@ -33,7 +34,7 @@ from codeagent.extensions.mcp.config import ListedServers, ServerConfig, ServerP
 from codeagent.extensions.mcp.entry import ServerEntry
 from codeagent.extensions.mcp.files import ServerFiles
 from codeagent.extensions.mcp.host import ServerHost
-from codeagent.extensions.mcp.mentions import offered_texts, read_mentions
+from codeagent.extensions.mcp.mentions import offered_texts, read_mentions, resources_in
 from codeagent.extensions.mcp.pins import Changed
 from codeagent.extensions.mcp.program import AgreedProgram
 from codeagent.extensions.mcp.source import McpSource
@@ -140,20 +141,6 @@ def _program_of(local: LocalEnvironment, entry: ServerEntry) -> AgreedProgram | 
     )
 
 
-def reading_hook(servers: "McpServers") -> Hook:
-    """Return a hook that reads what a prompt takes from servers, for the model; one that cannot be
-    had is not sent."""
-
-    async def read(prompt: SubmittedPrompt) -> TextAnswer:
-        try:
-            text = await read_mentions(prompt.text, servers.sources, servers.hear)
-        except Failed as error:
-            return Deny(str(error), by_hook=False)
-        return AddContext(text) if text else Allow()
-
-    return Hook("MCP servers", prompt_submit=read)
-
-
 class McpServers(ConversationPart, ListedServers):
     """The servers of one conversation; a method that raises ConfigError has changed nothing."""
 
@@ -172,6 +159,8 @@ class McpServers(ConversationPart, ListedServers):
         """The programs of servers that are not trusted, as they were first listed since the files
         were read."""
         self._wrong: dict[str, str] = {}
+        self._sizes: dict[str, str] = {}
+        """How large resources are, by name, as they were read or as their server says."""
         self.hear: Callable[[str], None] = lambda name: None
         """Called with the name of each server that a prompt takes text from."""
         self._read()
@@ -196,8 +185,20 @@ class McpServers(ConversationPart, ListedServers):
     def lacking(self, unknown: str) -> str:
         return self.waiting if "mcp__" in unknown else ""
 
-    def hooks(self) -> tuple[Hook, ...]:
-        return (reading_hook(self),)
+    async def mentioned(self, text: str, *, sending: bool) -> Mentioned:
+        said = ""
+        try:
+            names = resources_in(text, self.sources)
+            if sending:
+                said, sizes = await read_mentions(text, self.sources, self.hear)
+                self._sizes |= sizes
+        except Failed as error:
+            return Mentioned(refusal=str(error))
+        attached = tuple(
+            Attachment(name=name, about=self._sizes.get(name, "read when sent")) for name in names
+        )
+        note = replace(framed(ADDED, said), attached=attached)
+        return Mentioned(note if said or attached else None)
 
     def assembled(self, catalog: ToolCatalog, assembly: object) -> None:
         """Add servers that are trusted later to the sets of the conversation."""
@@ -224,7 +225,9 @@ class McpServers(ConversationPart, ListedServers):
                 return ()
 
         ready = (source for source in self._sources.values() if source.list().state == "ready")
-        return tuple(chain.from_iterable(await asyncio.gather(*map(of, ready))))
+        texts = tuple(chain.from_iterable(await asyncio.gather(*map(of, ready))))
+        self._sizes |= {text.name: text.size for text in texts if text.size}
+        return texts
 
     async def trust(self, trusted: bool, seen: tuple[str, ...] = ()) -> None:
         """Trust the project's servers as they are now and start them, or stop trusting them; later
@@ -429,7 +432,7 @@ async def log_in(
     from codeagent.extensions.mcp.login import Callback, begin_login  # only for a login
 
     if local.config_dir is None:
-        raise ConfigError("there is no configuration folder, so no login can be kept")
+        raise ConfigError("without a configuration folder, no login can be kept")
     config = replace(ready_config(local, entry), start_timeout=_LOGIN_SECONDS)
 
     def show(url: str) -> None:

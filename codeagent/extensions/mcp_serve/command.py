@@ -12,7 +12,10 @@ from typing import TYPE_CHECKING, Any
 
 from codeagent.commands.arguments import (
     add_cwd,
+    add_flag,
+    add_list,
     add_model_arguments,
+    add_sandbox,
     say,
     settings_of,
     workspace_of,
@@ -31,22 +34,10 @@ _SIGNALS = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     add_model_arguments(parser)
-    parser.add_argument(
-        "--allow",
-        metavar="RULE",
-        action="append",
-        default=[],
-        help="never ask about these calls; repeatable",
-    )
-    parser.add_argument(
-        "--deny", metavar="RULE", action="append", default=[], help="deny these calls; repeatable"
-    )
-    parser.add_argument(
-        "--sandbox", choices=("docker", "off"), help="off runs commands on this machine"
-    )
-    parser.add_argument(
-        "--trust-project", action="store_true", help="load the project's tool files for agent"
-    )
+    add_list(parser, "--allow", "RULE", "never ask about these calls; repeatable")
+    add_list(parser, "--deny", "RULE", "deny these calls; repeatable")
+    add_sandbox(parser, "off runs commands on this machine")
+    add_flag(parser, "--trust-project", "load the project's tool files for agent")
     add_cwd(parser)
 
 

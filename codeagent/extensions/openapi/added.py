@@ -187,7 +187,7 @@ class DocumentFiles:
     def _folder(self) -> Path:
         if self._own is None:
             raise ConfigError(
-                "there is no configuration folder outside the workspace, so no document can be kept"
+                "without a configuration folder outside the workspace, no document can be kept"
             )
         return self._own / DOCUMENTS
 

@@ -10,7 +10,15 @@ import sys
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from codeagent.commands.arguments import add_cwd, read_named, say, settings_of, workspace_of
+from codeagent.commands.arguments import (
+    add_cwd,
+    add_flag,
+    add_list,
+    read_named,
+    say,
+    settings_of,
+    workspace_of,
+)
 from codeagent.config.local_environment import LocalEnvironment
 from codeagent.core.errors import ConfigError
 from codeagent.core.hosts import HostRule
@@ -48,36 +56,21 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         "document", metavar="DOCUMENT", help="an address or a file; - is standard input"
     )
     parser.add_argument("--name", metavar="NAME", help="its tools are called NAME__OPERATION")
-    parser.add_argument(
-        "--only",
-        metavar="FILTER",
-        action="append",
-        default=[],
-        help="tag:T, path:P, method:M or id:I, each with * and ?; repeatable",
+    add_list(
+        parser, "--only", "FILTER", "tag:T, path:P, method:M or id:I, each with * and ?; repeatable"
     )
-    parser.add_argument(
-        "--host",
-        metavar="HOST",
-        action="append",
-        default=[],
-        help="where requests may go; the host of URL if left out",
-    )
+    add_list(parser, "--host", "HOST", "where requests may go; the host of URL if left out")
     parser.add_argument(
         "--server", metavar="URL", help="where requests go, instead of what the document says"
     )
-    parser.add_argument(
+    add_list(
+        parser,
         "--secret",
-        metavar="SCHEME=NAME",
-        action="append",
-        default=[],
-        help="the variable or kept key with the credentials of a security scheme",
+        "SCHEME=NAME",
+        "the variable or kept key with the credentials of a security scheme",
     )
-    parser.add_argument(
-        "--private", action="store_true", help="the hosts may be at addresses that are not public"
-    )
-    parser.add_argument(
-        "--project", action="store_true", help="keep it in this project, for everyone who trusts it"
-    )
+    add_flag(parser, "--private", "the hosts may be at addresses that are not public")
+    add_flag(parser, "--project", "keep it in this project, for everyone who trusts it")
     add_cwd(parser)
 
 

@@ -5,7 +5,6 @@ import argparse
 import re
 from collections.abc import Iterator
 from pathlib import Path
-from typing import TYPE_CHECKING
 
 from codeagent.commands.arguments import add_cwd, read_named, say, workspace_of
 from codeagent.config.local_environment import LocalEnvironment
@@ -18,9 +17,6 @@ from codeagent.extensions.openapi.plan import plan_of
 from codeagent.extensions.openapi.reading import BadDocument, read_text
 from codeagent.extensions.openapi.source import about_of
 from codeagent.tools.schema_check import problems_of
-
-if TYPE_CHECKING:
-    from codeagent.commands.ports import App
 
 _MOST_WARNINGS = 10
 _DOCUMENT = re.compile(rb"""^\s*\{?\s*["']?(?:openapi|swagger)["']?\s*:""", re.MULTILINE)
@@ -36,7 +32,7 @@ def document_files(local: LocalEnvironment) -> DocumentFiles:
     return DocumentFiles(local.own_folder, local.workspace, accept=local.trust_project)
 
 
-def main(args: argparse.Namespace, app: "App") -> int:
+def main(args: argparse.Namespace, app: object) -> int:
     local = LocalEnvironment.of_user(workspace_of(args.cwd))
     folder = document_files(local).remove(args.name)
     print(f"removed {args.name} from {folder}")

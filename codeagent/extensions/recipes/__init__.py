@@ -42,6 +42,7 @@ EXTENSION = Extension(
             metavar="NAME",
             about="run a recipe in place of a prompt; codeagent recipes list shows them",
             work="codeagent.extensions.recipes.command:chosen_recipe",
+            completes="codeagent.commands.completion:recipes",
         ),
         RunOption(
             name="input",

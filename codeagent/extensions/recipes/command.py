@@ -2,20 +2,25 @@
 `--recipe`."""
 
 import argparse
-import os
+from collections.abc import Iterator
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from codeagent.commands.actions import actions_in
 from codeagent.commands.arguments import (
     add_cwd,
+    add_flag,
+    completed_by,
     named_inputs,
     print_json,
     read_named,
     say,
+    say_problems,
     workspace_of,
 )
-from codeagent.config.local_environment import LocalEnvironment, config_dir, state_dir
+from codeagent.config.local_environment import LocalEnvironment
 from codeagent.config.settings import LIMITS, Settings
+from codeagent.console.table import Column, print_table
 from codeagent.core.acts import RunRecipe
 from codeagent.core.errors import ConfigError
 from codeagent.core.recipes import (
@@ -33,16 +38,17 @@ if TYPE_CHECKING:
     from codeagent.commands.ports import App
     from codeagent.tools.catalog import ToolCatalog
 
+_COLUMNS = (Column("RECIPE", "cyan"), Column(), Column("DOES"))
 _UNTRUSTED = "not trusted as they are now; read them, then run codeagent recipes trust"
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
-    actions = parser.add_subparsers(dest="action", metavar="ACTION", required=True)
+    actions = actions_in(parser)
     listing = actions.add_parser("list", help="every recipe, and the problems of their files")
-    listing.add_argument("--json", action="store_true", help="as one JSON list")
+    add_flag(listing, "--json", "as one JSON list")
     showing = actions.add_parser("show", help="one recipe with its inputs and steps")
-    showing.add_argument("name", metavar="NAME")
-    showing.add_argument("--json", action="store_true", help="as one JSON object")
+    completed_by(showing.add_argument("name", metavar="NAME"), "recipes")
+    add_flag(showing, "--json", "as one JSON object")
     checking = actions.add_parser("check", help="every problem of a recipe's file")
     checking.add_argument("file", metavar="FILE", type=Path, help="relative to the workspace")
     importing = actions.add_parser(
@@ -55,11 +61,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     importing.add_argument(
         "--name", metavar="NAME", help="the name of the recipe (default: the workflow's)"
     )
-    importing.add_argument(
-        "--partly",
-        action="store_true",
-        help="write it even if something in the workflow has no counterpart",
-    )
+    add_flag(importing, "--partly", "write it even if something in the workflow has no counterpart")
     actions.add_parser("trust", help="trust this project's recipes as they are now, in this folder")
     actions.add_parser("distrust", help="stop trusting this project's recipes")
     add_cwd(*actions.choices.values())
@@ -67,9 +69,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 def main(args: argparse.Namespace, app: "App") -> int:
     """Run the command. Raises ConfigError."""
-    local = LocalEnvironment(
-        workspace_of(args.cwd), state_dir(), dict(os.environ), config_dir=config_dir()
-    )
+    local = LocalEnvironment.of_user(workspace_of(args.cwd))
     match args.action:
         case "check":
             return _check(local.workspace / args.file, str(args.file), local, app)
@@ -130,15 +130,26 @@ def _list(recipes: Recipes, *, as_json: bool) -> int:
     elif not recipes.listed and not recipes.problems:
         print("no recipe is here; they are read from commands/ and .codeagent/commands/")
     else:
-        for recipe in recipes.listed:
-            mark = "" if recipe.trusted else " (not trusted)"
-            print(f"{recipe.name:<20} {recipe.description}{mark}")
-            print(f"{'':<20} {visible(recipe.where)}{': ' if recipe.usage else ''}{recipe.usage}")
-    for problem in recipes.problems:
-        say(f"{problem.level}: {problem}" if problem.level == "warning" else str(problem))
+        rows = [
+            (
+                f"/{one.name} {one.usage}".rstrip(),
+                "" if one.trusted else "not trusted",
+                one.description,
+            )
+            for one in recipes.listed
+        ]
+        print_table(_COLUMNS, rows, _lines(recipes))
+    say_problems(recipes.problems)
     if recipes.untrusted:
         say(f"{', '.join(map(visible, recipes.untrusted))}: {_UNTRUSTED}")
     return 0
+
+
+def _lines(recipes: Recipes) -> Iterator[str]:
+    for recipe in recipes.listed:
+        mark = "" if recipe.trusted else " (not trusted)"
+        yield f"{recipe.name:<20} {recipe.description}{mark}"
+        yield f"{'':<20} {visible(recipe.where)}{': ' if recipe.usage else ''}{recipe.usage}"
 
 
 def _show(recipe: Recipe, *, as_json: bool) -> int:
@@ -243,8 +254,7 @@ def _check(path: Path, shown: str, local: LocalEnvironment, app: "App") -> int:
     is_own = own is not None and path.resolve().is_relative_to(own.resolve())
     content = read_named(path, shown, LARGEST_FILE)
     loaded = load_recipe(ToolFile(path, shown, content, "user" if is_own else "project"))
-    for problem in loaded.problems:
-        say(f"{problem.level}: {problem}" if problem.level == "warning" else str(problem))
+    say_problems(loaded.problems)
     if loaded.recipe is None:
         return 2
     if wrong := _misnamed(loaded.recipe, app.describe_tools(local)):

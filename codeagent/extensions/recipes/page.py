@@ -13,12 +13,12 @@ from codeagent.tui.commands import NOT_RUN, OFFERED
 from codeagent.tui.pages.chat import ChatScreen
 from codeagent.tui.pages.info import TextScreen
 from codeagent.tui.pages.opening import FolderQuestion
-from codeagent.tui.pages.picker import Picker
+from codeagent.tui.pages.picker import ValuePicker
 from codeagent.tui.parts.marked_list import PickerRow
 from codeagent.tui.session_client import SessionClient
 
 _NONE = (
-    "There are no recipes here: `NAME.md` with a prompt, or `NAME.yaml` with steps, below `.codeagent/commands` or in "
+    "No recipes here yet: `NAME.md` with a prompt, or `NAME.yaml` with steps, below `.codeagent/commands` or in "
     "`commands` of your own configuration folder, run as `/NAME`."
 )
 _DISTRUSTED = "the recipes of this project no longer run"
@@ -149,22 +149,7 @@ async def _ask(chat: ChatScreen, recipe: Recipe, one: RecipeInput) -> str | None
             pass
     about = f" · {one_line(one.description, 80)}" if one.description else ""
     return await chat.app.push_screen_wait(
-        ValuePicker(f"/{recipe.name} · {one.name}{about}", rows, one)
+        ValuePicker(
+            f"/{recipe.name} · {one.name}{about}", rows, one.parse, typing=f"{one.means}; type it"
+        )
     )
-
-
-class ValuePicker(Picker):
-    """Returns the marked value, or the typed one if nothing is marked and the input accepts it."""
-
-    def __init__(self, title: str, rows: Sequence[PickerRow], wanted: RecipeInput) -> None:
-        super().__init__(title, rows, typing=f"{wanted.means}; type it")
-        self._wanted = wanted
-
-    def action_choose(self) -> None:
-        value = self.typed if self.chosen is None else self.chosen
-        try:
-            self._wanted.parse(value)
-        except ConfigError as error:
-            self.tell(str(error))
-            return
-        self.dismiss(value)

@@ -89,7 +89,7 @@ def _prompt(file: ToolFile, head: YamlDocument, body: str, report: YamlReport) -
     if (fields := validated(PromptFields, head.value, report, PROMPT_SECTIONS)) is None:
         return None
     if not body.strip():
-        report.error((), "there is no prompt below the front matter")
+        report.error((), "the prompt below the front matter is missing")
     inputs = declared_inputs(fields.inputs, ("inputs",), report)
     step = _step(StepFields(prompt=body or " "), fields, "1")
     _check_placeholders([((), step)], inputs, report)
@@ -196,7 +196,7 @@ def _foreign(file: ToolFile, head: YamlDocument, body: str, report: YamlReport) 
         report.error((), f"the front matter is a mapping, not {kind_of(head.value)}")
         return None
     if not body.strip():
-        report.error((), "there is no prompt below the front matter")
+        report.error((), "the prompt below the front matter is missing")
     for key in _NOT_USED.keys() & head.value.keys():
         report.warn((key,), _NOT_USED[key])
     for other in head.value.keys() - {*_NOT_USED, *_USED}:

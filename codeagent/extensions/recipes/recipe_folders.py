@@ -15,6 +15,8 @@ from codeagent.tools.folders import FolderState, ToolFile, ToolFolder
 from codeagent.workspace.files import LocalWorkspace
 
 _SUFFIXES = (".md", ".yaml", ".yml")
+SHIPPED = "codeagent's own"
+"""The origin of a recipe that ships; one of the user or the project replaces it."""
 
 
 def recipe_folders(root: Path, own: Path | None) -> tuple[ToolFolder, ...]:
@@ -29,8 +31,9 @@ def recipe_folders(root: Path, own: Path | None) -> tuple[ToolFolder, ...]:
     )
 
 
-def read_recipes(local: LocalEnvironment) -> "RecipeFolders":
-    """Read the user's and the project's recipes. Blocks on small files; raises ConfigError."""
+def read_recipes(local: LocalEnvironment, shipped: Sequence[Path] = ()) -> "RecipeFolders":
+    """Read the user's and the project's recipes, then those of the folders that ship. Blocks on
+    small files; raises ConfigError."""
     with closing(LocalWorkspace(local.workspace)) as workspace:
         root = workspace.root
     trust = (
@@ -39,13 +42,15 @@ def read_recipes(local: LocalEnvironment) -> "RecipeFolders":
         else TrustFile(local.config_dir, root, Path.home(), "recipes.jsonl")
     )
     folders = recipe_folders(root, local.own_folder)
-    return RecipeFolders(folders, trust, accept=local.trust_project, root=str(root))
+    own = [ToolFolder(folder, (), "user", _SUFFIXES) for folder in shipped]
+    return RecipeFolders(folders, trust, accept=local.trust_project, root=str(root), shipped=own)
 
 
 class RecipeFolders:
     """A `core.recipes.Recipes` over folders of files, which are read again only if they changed.
 
-    The first recipe of a name keeps it, and the user's own come before the project's.
+    The first recipe of a name keeps it: the user's own come before the project's, and those that
+    ship come last.
     """
 
     def __init__(
@@ -55,6 +60,7 @@ class RecipeFolders:
         *,
         accept: bool = False,
         root: str = "",
+        shipped: Sequence[ToolFolder] = (),
     ) -> None:
         """If `trust` is None, a project is never trusted. `accept`: its recipes are trusted as they
         are first read, only in this conversation. `root` is the workspace, for inputs that are
@@ -62,6 +68,7 @@ class RecipeFolders:
         self._root = root
         self._folders = tuple(folders)
         self._trust = trust
+        self._shipped = tuple(shipped)
         self._accept = accept
         self._accepted = ""
         self._states: tuple[FolderState, ...] = ()
@@ -91,6 +98,8 @@ class RecipeFolders:
         found: dict[str, Recipe] = {}
         for file in (file for state in self._states for file in state.files):
             self._take(file, found, problems, trusted=trusted)
+        for file in (file for folder in self._shipped for file in folder.read().files):
+            self._take(replace(file, shown=SHIPPED), found, problems, trusted=True)
         self._listed = tuple(found.values())
         self._problems = tuple(problems)
         self._untrusted = () if trusted else tuple(file.shown for file in self._of_project)
@@ -160,6 +169,6 @@ class RecipeFolders:
         inputs = tuple(replace(one, root=self._root) for one in recipe.inputs)
         usable = replace(recipe, trusted=recipe.trusted or trusted, inputs=inputs)
         there = found.setdefault(recipe.name, usable)
-        if there.where != recipe.where:
+        if recipe.where not in (there.where, SHIPPED):
             text = f"the name {recipe.name} is taken by {there.where}, which is used"
             problems.append(ToolProblem(recipe.where, text))

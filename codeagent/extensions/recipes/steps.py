@@ -20,6 +20,7 @@ from codeagent.core.recipes import RecipeStep, StepLimits, require_trust
 from codeagent.core.tool import NotFound, Tool, ToolDefinition
 from codeagent.core.toolbox import ToolsInUse
 from codeagent.session.fold import DoneStep
+from codeagent.tools.registry import ToolRegistry
 
 
 class RecipeProgress:
@@ -105,22 +106,30 @@ class AllowedTools:
 
     tools: ToolsInUse
     step: AllowList
+    lent: ToolRegistry
+    """Tools that only the steps that name them have."""
 
     def __iter__(self) -> Iterator[Tool[Any]]:
-        return (tool for tool in self.tools if self.step.allows(tool.name))
+        yield from (tool for tool in self.tools if self.step.allows(tool.name))
+        yield from self.lent
 
     def __contains__(self, name: object) -> bool:
+        if name in self.lent:
+            return True
         return isinstance(name, str) and self.step.allows(name) and name in self.tools
 
     def get(self, name: str) -> Tool[Any]:
         """Raises NotFound."""
+        if name in self.lent:
+            return self.lent.get(name)
         if name in self.tools and not self.step.allows(name):
             listed = ", ".join(self.step.lists[-1]) or "it has none"
             raise NotFound(f"{name} is not among the tools of this step: {listed}")
         return self.tools.get(name)
 
     def definitions(self) -> tuple[ToolDefinition, ...]:
-        return tuple(one for one in self.tools.definitions() if self.step.allows(one.name))
+        own = (one for one in self.tools.definitions() if self.step.allows(one.name))
+        return (*own, *self.lent.definitions())
 
     async def check_names(self, listed: Sequence[str], *, of_project: bool = False) -> None:
         await self.tools.check_names(listed, of_project=of_project)
@@ -138,6 +147,7 @@ class RecipeRuns:
         self._context = host.context
         self._environment = host.environment
         self._opens = host.model.open_for_step
+        self._for_step = host.parts.for_step
         self._model: Model | None = None
 
     @property
@@ -178,7 +188,9 @@ class RecipeRuns:
         self._context.executor.limit_calls(limits.timeout_per_call)
         conversation = replace(conversation, limits=limits)
         if step.tools is not None:
-            conversation = replace(conversation, allow=self._restrict_tools(step.tools))
+            lent = ToolRegistry(self._for_step(step.tools))
+            allow = self._restrict_tools(step.tools, lent)
+            conversation = replace(conversation, allow=allow, lent=lent.definitions())
         await permissions.confined()
         self._context.emitter.emit(progress.begun(step, permissions.mode))
         return conversation, progress.prompt(step)
@@ -188,13 +200,13 @@ class RecipeRuns:
         assert step is not None
         return step
 
-    def _restrict_tools(self, names: tuple[str, ...]) -> AllowList:
+    def _restrict_tools(self, names: tuple[str, ...], lent: ToolRegistry) -> AllowList:
         """Let calls use only these tools, and `info` if the model must read about one of them."""
         tools = self._environment.tools
         allow = AllowList().narrowed(names)
-        if any(map(self._environment.recall.unread, AllowedTools(tools, allow))):
+        if any(map(self._environment.recall.unread, AllowedTools(tools, allow, lent))):
             allow = AllowList().narrowed((*names, "info"))
-        self._context.executor.calls.use_tools(AllowedTools(tools, allow))
+        self._context.executor.calls.use_tools(AllowedTools(tools, allow, lent))
         return allow
 
     def leave(self) -> None:

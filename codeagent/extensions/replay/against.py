@@ -13,6 +13,7 @@ from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from codeagent.changes.diff import count
 from codeagent.commands.arguments import print_json, say, settings_of
 from codeagent.commands.demo import commit_all
 from codeagent.config.local_environment import LocalEnvironment, state_dir
@@ -283,7 +284,7 @@ def _lines(comparison: Comparison) -> Iterable[str]:
     if comparison.copy is None:
         yield "copy      removed: nothing in it was changed"
     else:
-        yield f"copy      kept in {comparison.copy}: {_count(len(comparison.changed), 'file')} changed"
+        yield f"copy      kept in {comparison.copy}: {count(len(comparison.changed), 'file')} changed"
         yield from (f"  {path}" for path in comparison.changed[:_MOST_NAMED])
         if (more := len(comparison.changed) - _MOST_NAMED) > 0:
             yield f"  and {more:,} more"
@@ -295,8 +296,4 @@ def _counts(stats: SessionStats) -> str:
     about = "about " if usage.estimated else ""
     cost = "no price known" if usage.cost_usd is None else f"${usage.cost_usd:.4f}"
     tokens = f"{about}{usage.input_tokens:,} tokens in, {usage.output_tokens:,} out"
-    return f"{_count(stats.turns, 'turn')}, {_count(stats.total_calls, 'call')}, {tokens}, {cost}"
-
-
-def _count(number: int, what: str) -> str:
-    return f"{number:,} {what}{'' if number == 1 else 's'}"
+    return f"{count(stats.turns, 'turn')}, {count(stats.total_calls, 'call')}, {tokens}, {cost}"

@@ -12,10 +12,11 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from codeagent.agent.jobs.store import Jobs
-from codeagent.commands.arguments import open_store
+from codeagent.commands.arguments import add_flag, add_sandbox, open_store
 from codeagent.commands.chat import every_extension, require_terminal
 from codeagent.commands.launcher import LocalLauncher
 from codeagent.commands.sessions import add_session_argument, chosen
+from codeagent.config.extensions import Extensions
 from codeagent.config.local_environment import config_dir, state_dir
 from codeagent.config.settings import Settings
 from codeagent.core.errors import ConfigError
@@ -57,9 +58,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         type=_speed,
         help="how many times as fast, such as 4 or 0.5 (default: 1)",
     )
-    parser.add_argument(
-        "--step", action="store_true", help="pause before every batch of calls; Enter continues"
-    )
+    add_flag(parser, "--step", "pause before every batch of calls; Enter continues")
     parser.add_argument("--theme", metavar="NAME", help="theme of the screen")
     add_picture_arguments(parser)
     _add_against(parser)
@@ -73,15 +72,10 @@ def _add_against(parser: argparse.ArgumentParser) -> None:
         help="run the same prompts again with this model, on a copy of the files as the session found them",
     )
     add("--api-base", metavar="URL", help="with --against: address of the model's server")
-    add(
-        "--yes",
-        action="store_true",
-        help="with --against: approve everything; what is denied stays denied",
-    )
-    add(
-        "--sandbox",
-        choices=("docker", "off"),
-        help="with --against: off denies bash and python, as nothing would keep them in the copy (default: docker)",
+    add_flag(parser, "--yes", "with --against: approve everything; what is denied stays denied")
+    add_sandbox(
+        parser,
+        "with --against: off denies bash and python, as nothing would keep them in the copy (default: docker)",
     )
     add(
         "--output",
@@ -113,6 +107,12 @@ class ReplayLauncher(LocalLauncher):
 
     def settings(self, options: LaunchOptions) -> Settings:
         return replace(super().settings(options), bell=False)
+
+    def extensions(self, settings: Settings) -> Extensions:
+        """Return the extensions without those that notify the user: a recording needs nothing."""
+        found = super().extensions(settings)
+        quiet = (replace(each, screen=replace(each.screen, follower="")) for each in found.on)
+        return replace(found, on=tuple(quiet))
 
     async def missing(self, settings: Settings, options: LaunchOptions) -> Missing | None:
         return None
@@ -225,7 +225,7 @@ async def _draw(
     launcher.settings(
         LaunchOptions(theme=args.theme)
     )  # their faults are reported before anything takes time
-    title, at = redactor.clean(summary.title or summary.prompt), masked[0].ts if masked else 0.0
+    title, at = redactor.clean(summary.name), masked[0].ts if masked else 0.0
     about = Recorded(title, at, workspace, config_dir(), args.theme)
     return await draw(request, player, partial(SessionClient, launcher), about)
 

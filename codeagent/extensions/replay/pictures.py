@@ -10,7 +10,7 @@ from collections.abc import Callable, Mapping
 from importlib.util import find_spec
 from pathlib import Path
 
-from codeagent.commands.arguments import say
+from codeagent.commands.arguments import add_flag, say
 from codeagent.core.dataclass import dataclass
 from codeagent.core.errors import ConfigError
 from codeagent.core.sanitize import one_line
@@ -55,7 +55,7 @@ def add_picture_arguments(parser: argparse.ArgumentParser) -> None:
         type=_size,
         help="columns and rows of a recording (default: 100x30)",
     )
-    parser.add_argument("--overwrite", action="store_true", help="replace a file that is there")
+    add_flag(parser, "--overwrite", "replace a file that is there")
 
 
 def _size(text: str) -> tuple[int, int]:

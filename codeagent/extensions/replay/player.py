@@ -35,7 +35,7 @@ from codeagent.core.notices import (
     StepModeChanged,
 )
 from codeagent.core.policy import Rule
-from codeagent.core.runtime import OfferedText, PartT, TextKind
+from codeagent.core.runtime import Mentioned, OfferedText, PartT, TextKind
 from codeagent.core.toolbox import Toolbox
 
 REFUSED = "this is a replay: nothing is run, asked or changed; Esc pauses it, Enter continues"
@@ -138,6 +138,9 @@ class SessionPlayer:
 
     async def texts(self, kind: TextKind) -> tuple[OfferedText, ...]:
         return ()
+
+    async def mentioned(self, text: str) -> Mentioned:
+        return Mentioned()
 
     @property
     def running(self) -> bool:

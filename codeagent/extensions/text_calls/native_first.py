@@ -81,7 +81,7 @@ class NativeFirstModel(ModelWrapper):
     def _needs_text(self, request: ModelRequest, error: ModelError) -> bool:
         """Tell whether calls and results were refused: by what runs the model, or by the roles of
         its template."""
-        from codeagent.llm.errors import refuses_roles, refuses_tools  # most requests never fail
+        from codeagent.llm.refusals import refuses_roles, refuses_tools  # most requests never fail
 
         if request.tools and refuses_tools(error):
             return True

@@ -2,12 +2,16 @@
 
 import argparse
 import asyncio
+import sys
 from dataclasses import asdict
 from typing import TYPE_CHECKING
 
-from codeagent.commands.arguments import add_cwd, print_json, say, workspace_of
+from codeagent.changes.diff import count
+from codeagent.commands.arguments import add_cwd, add_flag, print_json, say, workspace_of
 from codeagent.commands.tools import tools_of
 from codeagent.config.local_environment import LocalEnvironment
+from codeagent.console.colour import for_eyes
+from codeagent.console.table import Column, print_table
 from codeagent.core.errors import ConfigError
 from codeagent.core.sanitize import one_line
 from codeagent.core.tool import NotFound
@@ -19,10 +23,12 @@ if TYPE_CHECKING:
 
 _STATES = {"waiting": "off", "ready": "off", "starting": "starting", "failed": "failed"}
 
+_COLUMNS = (Column("SET", "cyan"), Column("IS"), Column("TOOLS", right=True), Column("ABOUT"))
+
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("name", metavar="NAME", nargs="?", help="the tools of this set")
-    parser.add_argument("--json", action="store_true", help="as one JSON list")
+    add_flag(parser, "--json", "as one JSON list")
     add_cwd(parser)
 
 
@@ -48,12 +54,23 @@ async def main(args: argparse.Namespace, app: "App") -> int:
     if args.json:
         print_json([asdict(one) for one in facts])
         return 0
-    widest = max((len(one.name) for one in facts), default=0) + 2
-    for one in facts:
-        state = f"{one.in_use} on" if one.in_use else _STATES[one.state]
-        print(
-            f"{one.name:<{widest}}{state:<10}{counted(one.tools):>11}  {one_line(one.about, 80)}".rstrip()
+    rows = [
+        (
+            one.name,
+            f"{one.in_use} on" if one.in_use else _STATES[one.state],
+            count(one.tools, "tool"),
+            one.about,
         )
+        for one in facts
+    ]
+    widest = max((len(one.name) for one in facts), default=0) + 2
+    plain = (
+        f"{name:<{widest}}{state:<10}{tools:>11}  {one_line(about, 80)}".rstrip()
+        for name, state, tools, about in rows
+    )
+    print_table(_COLUMNS, rows, plain)
+    if not rows and for_eyes(sys.stderr):
+        say("no set of tools is offered; offer under [toolsets] in your settings names some")
     return 0
 
 
@@ -77,11 +94,10 @@ def _print_tools(toolset: Toolset, *, as_json: bool) -> int:
             ]
         )
         return 0
-    widest = min(64, max((len(tool.name) for tool in toolset.tools), default=0)) + 2
-    for tool in toolset.tools:
-        print(f"{one_line(tool.name, 64):<{widest}}{one_line(tool.summary, 100)}".rstrip())
+    rows = [(tool.name, tool.summary) for tool in toolset.tools]
+    widest = min(64, max((len(name) for name, _ in rows), default=0)) + 2
+    plain = (
+        f"{one_line(name, 64):<{widest}}{one_line(summary, 100)}".rstrip() for name, summary in rows
+    )
+    print_table((Column("TOOL", "cyan"), Column("DOES")), rows, plain)
     return 0
-
-
-def counted(tools: int) -> str:
-    return f"{tools:,} tool{'s' * (tools != 1)}"

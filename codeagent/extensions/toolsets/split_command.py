@@ -4,12 +4,13 @@ import argparse
 import asyncio
 from typing import TYPE_CHECKING
 
-from codeagent.commands.arguments import add_cwd, say, settings_of, workspace_of
+from codeagent.changes.diff import count
+from codeagent.commands.arguments import add_cwd, add_flag, say, settings_of, workspace_of
 from codeagent.commands.tools import tools_of
 from codeagent.config.local_environment import LocalEnvironment
 from codeagent.core.errors import ConfigError
 from codeagent.core.messages import Usage
-from codeagent.extensions.toolsets.command import counted, ready_set
+from codeagent.extensions.toolsets.command import ready_set
 from codeagent.extensions.toolsets.splits import SplitFailed, split
 
 if TYPE_CHECKING:
@@ -22,9 +23,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         "--model", metavar="M", help="any model that --model of codeagent run takes"
     )
     parser.add_argument("--api-base", metavar="URL", help="address of the model's server")
-    parser.add_argument(
-        "--again", action="store_true", help="also if it was split and has the same tools"
-    )
+    add_flag(parser, "--again", "also if it was split and has the same tools")
     add_cwd(parser)
 
 
@@ -49,7 +48,7 @@ async def main(args: argparse.Namespace, app: "App") -> int:
             say(f"codeagent: {error} ({_cost(error.usage)})")
             return 1
     for group in made.groups:
-        print(f"{group.name}: {counted(len(group.tools))}, {group.about}")
+        print(f"{group.name}: {count(len(group.tools), 'tool')}, {group.about}")
     print(_cost(made.usage))
     return 0
 

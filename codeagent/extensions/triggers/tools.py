@@ -215,7 +215,7 @@ class TriggerStopTool(Tool[StopArgs]):
         trigger = self._triggers.stop(args.id, "agent")
         if trigger is None:
             known = ", ".join(trigger.id for trigger in self._triggers.triggers()) or "none"
-            raise NotFound(f"there is no trigger {args.id[:40]!r}; there are: {known}")
+            raise NotFound(f"unknown trigger {args.id[:40]!r}; there are: {known}")
         return ToolResult.from_text(f"{trigger.id} was stopped; it fired {trigger.fired} times.")
 
 

@@ -319,7 +319,10 @@ def _tool_of(found: MarkedFunction, outputs: OutputStore) -> tuple[FunctionTool,
     except NotATool as error:
         raise NotATool((*reasons, *error.reasons)) from None
     if found.marked.sandbox and schema.context is not None:
-        reasons = (*reasons, "with sandbox=True there is no ToolContext; leave out one of the two")
+        reasons = (
+            *reasons,
+            "sandbox=True cannot be combined with a ToolContext; leave out one of the two",
+        )
     if reasons:
         raise NotATool(reasons)
     kind = SandboxedFunction if found.marked.sandbox else FunctionTool

@@ -105,7 +105,7 @@ class SandboxedFunction(FunctionTool):
 
     async def run(self, args: FunctionArgs, ctx: ToolContext) -> ToolResult:
         if ctx.sandbox is None:
-            raise Failed("there is no sandbox, and this tool runs only there; nothing was run")
+            raise Failed("this tool runs only in a sandbox, and none is available; nothing was run")
         marker = f"\x1e{secrets.token_hex(16)}:"
         tap = AnswerTap(ctx.sandbox, marker.encode())
         command = Command(self._command(args, marker), ctx.call_id, ctx.read_only, apart=True)

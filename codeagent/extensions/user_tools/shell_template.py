@@ -173,7 +173,7 @@ class ShellTemplate:
         if parameter.type == "array" and slot.word.span != slot.written:
             yield "a list must be a word of its own, without quotes, to become one argument for each item"
         if parameter.may_be_missing and not slot.word.drops:
-            yield "there is no argument to leave out if it is missing; give it a default"
+            yield "its argument cannot be left out if it is missing; give it a default"
 
     def _as_argument(self, slot: _Slot) -> str:
         """Say how the line gives the value to a shell's code in '…' that has one placeholder."""

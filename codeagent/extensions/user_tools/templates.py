@@ -182,7 +182,7 @@ class ArgvTemplate:
         if len(texts) < len(self._flat):
             without = next(refusals(words, partial(in_code, self._held), fed=False), None)
             if without is not None or not words:
-                why = without[1] if without is not None else "there is no program left to run"
+                why = without[1] if without is not None else "no program is left to run"
                 raise InvalidArgs(f"give the optional arguments as well: without them, {why}")
         return [
             item

@@ -205,7 +205,7 @@ class YamlLoader:
                 report.error((*path, key), "it cannot be combined with builtin")
         if inner is None:
             hint = nearest_or_all(named, self._builtins)
-            report.error((*path, "builtin"), f"there is no built-in tool {named}{hint}")
+            report.error((*path, "builtin"), f"unknown built-in tool {named}{hint}")
             return None
         if inner.at_provider:
             report.error(

@@ -38,11 +38,7 @@ class ChatWriter:
         switched_off = effort == "off" and target.provider in _THINKING_SWITCH
         thinks = bool(target.facts.get("supports_reasoning")) and not switched_off
         self._messages = PerMessage(
-            partial(
-                _message,
-                images=target.provider != "deepseek" or bool(target.facts.get("supports_vision")),
-                reasoning=target.provider in _REASONING_BACK and thinks,
-            )
+            partial(_message, reasoning=target.provider in _REASONING_BACK and thinks)
         )
 
     def body(self, request: ModelRequest, target: Target) -> bytes:
@@ -82,8 +78,8 @@ def _thinking(target: Target, effort: Effort | None) -> Wire:
     return {"reasoning_effort": word, "thinking": {"type": "enabled"}}
 
 
-def _message(message: Message, *, images: bool, reasoning: bool) -> Converted[bytes]:
-    converted = chat_messages(message, images=images)
+def _message(message: Message, *, reasoning: bool) -> Converted[bytes]:
+    converted = chat_messages(message)
     (wire,) = converted.items
     if wire["content"] is None:
         del wire["content"]

@@ -6,7 +6,7 @@ from contextlib import asynccontextmanager
 from itertools import chain
 
 from codeagent.core.model import ModelRequest
-from codeagent.llm.errors import ProviderError, Redirected, lacks_path
+from codeagent.llm.errors import ProviderError, Redirected
 from codeagent.llm.native import RequestWriter, format_of
 from codeagent.llm.native.events import EventReader
 from codeagent.llm.provider_model import ProviderModel
@@ -83,6 +83,8 @@ class NativeModel(ProviderModel):
                     yield response
                     return
                 refusal = await _refusal(response, " and ".join(urls[: urls.index(url) + 1]))
+            from codeagent.llm.refusals import lacks_path  # most requests never fail
+
             if response.status != 404 or url == urls[-1] or not lacks_path(str(refusal)):
                 raise refusal
 

@@ -6,18 +6,16 @@ Requests are parsed strictly: anything two parsers could read differently is ref
 import asyncio
 import base64
 import binascii
-import os
 import re
 import secrets
 import shutil
-import socket
 from pathlib import Path
 
 from codeagent.core.dataclass import dataclass
 from codeagent.core.errors import SandboxUnavailable
 from codeagent.core.hosts import HostRule, Reach, split_port
 from codeagent.core.lazy_regex import lazy_regex
-from codeagent.disk.opens import open_folder
+from codeagent.disk.sockets import listen_at
 from codeagent.sandbox.egress.grant import Grant, RequestRefused
 from codeagent.sandbox.egress.internet import Internet
 from codeagent.sandbox.egress.relay import Relay
@@ -25,7 +23,6 @@ from codeagent.sandbox.tasks import GIB
 
 SOCKET = "proxy.sock"
 _HEAD_SECONDS = 30.0
-_BACKLOG = 128
 _MOST_STRANGERS = 64
 """Connections at a time that have not yet shown a token."""
 _WORDS = {
@@ -215,11 +212,11 @@ class EgressProxy:
         self.folder.mkdir()
         self.folder.chmod(0o711)
         try:
-            listener = _listen(self.folder)
+            listener = listen_at(self.folder / SOCKET, 0o666)
         except OSError as error:
             problem = f"the sandbox's network access cannot be set up ({error.strerror})"
             raise SandboxUnavailable(problem, "run the command without network access") from error
-        return await asyncio.start_unix_server(self._accept, sock=listener, limit=LONGEST_HEAD)
+        return await asyncio.start_server(self._accept, sock=listener, limit=LONGEST_HEAD)
 
     async def opened_for(self, hosts: tuple[str, ...], reach: Reach | None, what: str) -> Grant:
         """Open the proxy, and make the grant of one command with these hosts, as `grant` does.
@@ -345,21 +342,3 @@ async def _say_no(writer: asyncio.StreamWriter, refusal: RequestRefused) -> None
     )
     writer.write(head.encode("ascii") + text)
     await writer.drain()
-
-
-def _listen(folder: Path) -> socket.socket:
-    """Listen on the socket, bound through the folder's descriptor: a path may be too long for a
-    socket's address."""
-    listener = socket.socket(socket.AF_UNIX)
-    fd = open_folder(folder)
-    try:
-        listener.bind(f"/proc/self/fd/{fd}/{SOCKET}")
-        (folder / SOCKET).chmod(0o666)
-        listener.listen(_BACKLOG)
-        listener.setblocking(False)
-    except OSError:
-        listener.close()
-        raise
-    finally:
-        os.close(fd)
-    return listener

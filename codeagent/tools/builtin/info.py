@@ -68,9 +68,7 @@ class Info(Tool[InfoArgs]):
             known = dict.fromkeys(
                 [*(tool.name for tool in self._tools()), *(one.name for one in self._skills.listed)]
             )
-            raise NotFound(
-                f"there is no tool or skill {visible(name)!r}{nearest_or_all(name, known)}"
-            )
+            raise NotFound(f"unknown tool or skill {visible(name)!r}{nearest_or_all(name, known)}")
         return ToolResult.from_text(
             "\n\n".join(parts), details={} if tool is None else {"tool": name}
         )
@@ -89,7 +87,7 @@ class Info(Tool[InfoArgs]):
                 if file is not None
                 else f"skill {skill.name!r}"
             )
-            raise NotFound(f"there is no {what}; it may have been removed") from None
+            raise NotFound(f"{what} does not exist; it may have been removed") from None
         if file is not None:
             return found.text
         how = (

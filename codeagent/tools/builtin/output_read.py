@@ -50,7 +50,7 @@ class OutputRead(Tool[OutputReadArgs]):
         except KeyError:
             known = self._outputs.handles()
             listed = ", ".join(known[-_MOST_HANDLES:]) or "none"
-            raise NotFound(f"there is no output {args.id!r}; there are: {listed}") from None
+            raise NotFound(f"unknown output {args.id!r}; there are: {listed}") from None
         if not page.lines and args.offset > max(page.total, 1):
             raise InvalidArgs(
                 f"the output has {page.total} lines; offset {args.offset} is past its end"

@@ -18,7 +18,7 @@ from codeagent.tools.shell.run import (
     run_for_model,
 )
 
-_MISSING = "there is no python3 in the sandbox; use bash, or tell the user"
+_MISSING = "python3 is missing in the sandbox; use bash, or tell the user"
 _END = "END_OF_CODE"
 
 

@@ -23,7 +23,8 @@ _PAGE_CHARACTERS = 32_000
 _LONGEST_LINE = 2000
 _NUMBER_SIZE = 8
 """Characters counted for a line's number and newline."""
-_LARGEST_IMAGE = 5 << 20
+_LARGEST_IMAGE = 20 << 20
+"""Bytes; a large one is scaled down before the model gets it (`tools.pictures`)."""
 _CHUNK = 1 << 20
 _SECONDS = 10.0
 """How long a page of a file too large for memory may be looked for."""

@@ -80,7 +80,7 @@ def _do(pad: Scratchpad, args: ScratchpadArgs) -> str:
         case "get":
             found = pad.get(args.key)
             if found is None:
-                raise NotFound(f"there is no note {args.key!r}{_others(pad, args.key)}")
+                raise NotFound(f"unknown note {args.key!r}{_others(pad, args.key)}")
             return found or "(empty)"
         case "set" | "append":
             if args.value is None:
@@ -89,7 +89,7 @@ def _do(pad: Scratchpad, args: ScratchpadArgs) -> str:
             return f"Kept {args.key!r}."
         case "delete":
             if not pad.delete(args.key):
-                raise NotFound(f"there is no note {args.key!r}{_others(pad, args.key)}")
+                raise NotFound(f"unknown note {args.key!r}{_others(pad, args.key)}")
             return f"Deleted {args.key!r}."
         case "list":
             return (

@@ -284,7 +284,7 @@ async def run_for_model(
     `CommandRun.answer` raises.
     """
     if ctx.sandbox is None:
-        raise Failed(f"there is no sandbox, so {ctx.name} cannot run; the file tools still work")
+        raise Failed(f"without a sandbox, {ctx.name} cannot run; the file tools still work")
     run = await run_command(ctx.sandbox, command, outputs, ctx.on_update)
     shown: dict[str, JsonValue] = {}
     if not ctx.is_job():
@@ -410,7 +410,7 @@ async def run_for_tool(
     """Run a command in the sandbox for a user-defined tool: `ToolContext.run` of one call. Raises
     ToolError."""
     if ctx.sandbox is None:
-        raise Failed("there is no sandbox, so this tool cannot run commands; nothing was run")
+        raise Failed("without a sandbox, this tool cannot run commands; nothing was run")
     text = command if isinstance(command, str) else shlex.join(command)
     if not text.strip() or "\0" in text:
         raise InvalidArgs(

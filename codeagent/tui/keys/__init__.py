@@ -32,6 +32,7 @@ SCOPES = {
     "transcript": Scope("Conversation: after Tab in an empty line", in_chat=True),
     "picker": Scope("Lists", writing=True),
     "page": Scope("Pages and whole outputs"),
+    "facts": Scope("Facts pages: /status, /context, /config and others"),
     "queue": Scope("Queued messages: /queue"),
     "hunks": Scope("Hunks: a change under review, and /diff"),
     "lines": Scope("Writing the lines of a hunk", writing=True),

@@ -28,7 +28,7 @@ ANSWERING = (
     Action("boundary.more", "continue, with the same budget or limit again", "plus"),
     Action("boundary.step", "step mode: continue, and pause before the next batch", "s"),
     Action("boundary.run_on", "end step mode and continue", "S"),
-    Action("boundary.skip", "skip the marked call", "x"),
+    Action("boundary.skip", "skip the marked call, or undo its skip", "x"),
     Action("boundary.skip_because", "skip it, and say why", "X"),
     Action(
         "boundary.edit", "edit the marked call: its command here, other arguments in $EDITOR", "e"

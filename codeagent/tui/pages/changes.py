@@ -1,7 +1,8 @@
-"""/diff: what changed since the session began, file by file, and how to take a part of it back."""
+"""/diff: what changed since the session began, file by file, and how to revert a part of it."""
 
 import asyncio
 from collections.abc import Sequence
+from contextlib import suppress
 from dataclasses import replace
 
 from textual import on, work
@@ -17,23 +18,18 @@ from codeagent.core.display import DiffBlock, Hunk, cut, landed
 from codeagent.core.errors import CheckpointError
 from codeagent.tui.bindings import bindings
 from codeagent.tui.keymap import keymap_of
-from codeagent.tui.pages.diff_page import DiffPage
+from codeagent.tui.pages.diff_page import VIEWS, DiffPage
 from codeagent.tui.parts.guard import TOO_SOON
 from codeagent.tui.parts.hunk_pane import HunkRows, hunk_rows
 from codeagent.tui.parts.marked_list import PickerList, PickerRow
 from codeagent.tui.parts.rows import Part
-from codeagent.tui.rendering.diff import line_end_notes
+from codeagent.tui.rendering.diff import counts, diff_rows, line_end_notes
 from codeagent.tui.session_client import SessionClient
 
 _LARGEST = 2 << 20
 """Bytes of the largest file whose lines are compared."""
 _LEFT_OUT = "\0"
 """The key of the row about files that are not compared; it cannot be a path."""
-_OF_HUNKS = (
-    "{hunks.next} {hunks.previous} hunks",
-    "{hunks.split} columns",
-    "{hunks.full} all lines",
-)
 _EDITED = "you edited it, too"
 _WAIT = "the agent is working: changes can be undone when it is done, or after Esc"
 
@@ -50,7 +46,7 @@ class ChangedFileView:
     """Changes that no line shows, such as a new mode."""
 
     def without_hunk(self, at: int) -> Node | None:
-        """Return the file as it is now, with one hunk of `diff` taken back. Raises IndexError."""
+        """Return the file as it is now, with one hunk of `diff` reverted. Raises IndexError."""
         assert self.diff is not None
         hunks = cut(self.diff.before, self.diff.after)
         answers = [True] * len(hunks)
@@ -85,7 +81,7 @@ def _text(node: Node | None) -> str | None:
 def _kind_note(then: Node | None, now: Node | None) -> str:
     match then, now:
         case None, None:
-            return "there is no such file, and there never was"
+            return "that file does not exist, and never did"
         case None, Node(kind="executable"):
             return "a new executable file"
         case None, Node(kind="link", data=data):
@@ -135,7 +131,7 @@ def _target(data: bytes) -> str:
 
 @dataclass(frozen=True)
 class _Asked:
-    """A restore that waits for a yes."""
+    """A revert that waits for a yes."""
 
     view: ChangedFileView
     node: Node | None
@@ -143,7 +139,7 @@ class _Asked:
 
 
 class ChangesScreen(DiffPage[None]):
-    """Compares with the earliest moment to go back to; takes back only what has not changed since
+    """Compares with the earliest moment to go back to; reverts only what has not changed since
     it was shown.
 
     `running` says whether the agent is working.
@@ -166,15 +162,15 @@ class ChangesScreen(DiffPage[None]):
         self._view: ChangedFileView | None = None
         self._hunks: tuple[Hunk, ...] = ()
         self._asked: _Asked | None = None
+        self._counts: dict[str, str] = {}
+        """Lines added and removed, by path."""
         self._files = PickerList(())
         self._place = Vertical()
 
-    def compose(self) -> ComposeResult:
-        yield self.title_row
+    def body(self) -> ComposeResult:
         with self._place:
             yield self._files
         yield self.pane
-        yield self.hint_row
 
     def on_mount(self) -> None:
         self._place.display = False
@@ -206,7 +202,8 @@ class ChangesScreen(DiffPage[None]):
             *(["{hunks.restore} revert hunk"] if self.count else []),
             *(["{hunks.restore_file} the file"] if self._view is not None else []),
             *(["{hunks.previous_file} {hunks.next_file} files"] if len(self._keys()) > 1 else []),
-            *(_OF_HUNKS if self.count else []),
+            *self.several(),
+            *(VIEWS if self.count else ()),
         )
         self.show_hints(standing)
         self.pane.refresh()
@@ -230,20 +227,18 @@ class ChangesScreen(DiffPage[None]):
     def action_restore(self) -> None:
         view, at = self._shown, self.pane.current
         if view is None or not self.count:
-            self.say(
-                f"there is no hunk here; {self.key('hunks.restore_file')} takes the whole file back"
-            )
+            self.say(f"no hunk here; {self.key('hunks.restore_file')} reverts the whole file")
             return
         what = f"hunk {at + 1} of {self.count} in {view.change.path}"
-        self._ask(_Asked(view, view.without_hunk(at), what), f"take {what} back")
+        self._ask(_Asked(view, view.without_hunk(at), what), f"revert {what}")
 
     def action_restore_file(self) -> None:
         view = self._shown
         if view is None:
-            self.say("there is no file here to restore")
+            self.say("no file here to revert")
             return
         edited = any(file.path == view.change.path and file.edited for file in self._changes.files)
-        what = f"take all of {view.change.path} back" + (f", though {_EDITED}" if edited else "")
+        what = f"revert all of {view.change.path}" + (f", though {_EDITED}" if edited else "")
         self._ask(_Asked(view, view.change.before, view.change.path), what)
 
     def action_confirm(self) -> None:
@@ -257,14 +252,9 @@ class ChangesScreen(DiffPage[None]):
         self._put(asked)
 
     @on(PickerList.Marked)
-    def _file_marked(self, message: PickerList.Marked) -> None:
-        message.stop()
+    def _file_marked(self) -> None:
         self._asked = None
         self._load_file(self._marked)
-
-    @on(PickerList.Clicked)
-    def _file_clicked(self, message: PickerList.Clicked) -> None:
-        message.stop()
 
     def _ask(self, asked: _Asked, what: str) -> None:
         if self._client.running:
@@ -282,7 +272,9 @@ class ChangesScreen(DiffPage[None]):
             RestoreFile(asked.view.change.path, asked.node, asked.view.change.after)
         )
         await self._reload()
-        self.say(f"undone: {asked.done} (/redo to restore)" if refused is None else refused.reason)
+        self.say(
+            f"reverted: {asked.done} (/redo to restore)" if refused is None else refused.reason
+        )
 
     @work(exclusive=True, group="load")
     async def _load(self) -> None:
@@ -311,6 +303,19 @@ class ChangesScreen(DiffPage[None]):
         key = before if before in keys else keys[min(at, len(keys) - 1)] if keys else ""
         self._list(key)
         await self._show(key)
+        self._count_lines()
+
+    @work(exclusive=True, group="count")
+    async def _count_lines(self) -> None:
+        """Say beside each file how many lines were added and removed."""
+        for path in [file.path for file in self._changes.files]:
+            with suppress(CheckpointError):
+                nodes = (
+                    await self._rewind.node(self._since, path),
+                    await self._rewind.node(None, path),
+                )
+                self._counts[path] = await asyncio.to_thread(_counted, Change(path, *nodes))
+        self._list(self._marked)
 
     def _list(self, key: str) -> None:
         self._files.show([self._row(each) for each in self._keys()], mark=key)
@@ -380,7 +385,7 @@ class ChangesScreen(DiffPage[None]):
         if key == _LEFT_OUT:
             return PickerRow(key, "(not compared)", f"{len(self._changes.left_out)}", warn=True)
         file = next(file for file in self._changes.files if file.path == key)
-        return PickerRow(key, key, _about(file), warn=file.edited)
+        return PickerRow(key, key, _about(file) + self._counts.get(key, ""), warn=file.edited)
 
     def _fit(self) -> None:
         """Limit the list to a quarter of the screen."""
@@ -390,6 +395,14 @@ class ChangesScreen(DiffPage[None]):
 def _compared(change: Change[Node]) -> tuple[ChangedFileView, tuple[Hunk, ...]]:
     view = changed_file(change)
     return view, () if view.diff is None else cut(view.diff.before, view.diff.after)
+
+
+def _counted(change: Change[Node]) -> str:
+    diff = changed_file(change).diff
+    if diff is None:
+        return ""
+    added, removed = counts(diff_rows(diff.before, diff.after, 1, 0))
+    return f" · +{added} −{removed}"
 
 
 def _about(file: ChangedFile) -> str:

@@ -3,6 +3,7 @@ state."""
 
 import asyncio
 from collections.abc import Awaitable, Callable
+from dataclasses import replace
 from importlib import import_module
 from typing import TYPE_CHECKING
 
@@ -13,7 +14,7 @@ from codeagent.core.errors import CodeagentError
 from codeagent.tui.commands import ActionTable
 from codeagent.tui.drafts import Draft
 from codeagent.tui.keymap import keymap_of
-from codeagent.tui.launcher import AppFolders, LaunchOptions
+from codeagent.tui.launcher import AppFolders, FirstPrompt, LaunchOptions
 from codeagent.tui.pages.chat_frame import RunCommand
 from codeagent.tui.pages.chat_keys import ChatKeys
 from codeagent.tui.parts.composer import Composer
@@ -44,6 +45,12 @@ class ChatScreen(ChatKeys):
         overflow: hidden;
         & > TranscriptView { height: 1fr; }
         & > .chat--foot { dock: bottom; height: auto; }
+        &:inline {
+            border: none;
+            height: auto;
+            & > .chat--foot { dock: none; }
+            & Overlay { overlay: none; }
+        }
     }
     """
     AUTO_FOCUS = "Composer"
@@ -95,7 +102,10 @@ class ChatScreen(ChatKeys):
         ):
             model.watch(self._sync_composer)
         self.state.queue.leave(self._draft.load())
-        self.composer.insert_back(self.launch_options.prompt)
+        self.composer.insert_back(self.launch_options.prompt.text)
+        if self.launch_options.prompt.sent:
+            self.launch_options = replace(self.launch_options, prompt=FirstPrompt())
+            self.composer.send(later=False)
         self.composer.focus()
         for trouble in filter(None, (self._draft.trouble, self._history.trouble)):
             self.state.document.remark(trouble, "warning")
@@ -110,7 +120,10 @@ class ChatScreen(ChatKeys):
         """Close the conversation, even while it is being opened; typed text is kept as the
         draft."""
         self._draft.close()
-        self.workers.cancel_group(self, "connect")
+        for group in ("connect", "beside"):
+            self.workers.cancel_group(self, group)
+        if self._conversation is not None:
+            self._conversation.end()
         if self._opened is not None:
             await self._opened.close()
 
@@ -140,7 +153,10 @@ class ChatScreen(ChatKeys):
                 await self.run_action("app.quit")
                 return
             self.launch_options = options
+            self.view.use_workspace(client.launcher.workspace)
             self._use_table(await self.conversation.meet_extensions(client))
+            self.composer.mention_of = self.conversation.mention_of
+            self.run_worker(self.conversation.run_beside(self), group="beside")
             self.conversation.greet(options, self.folders.workspace, key)
         except Exception as error:
             client, refused = None, str(error) or repr(error)
@@ -154,7 +170,9 @@ class ChatScreen(ChatKeys):
 
     def _keeps(self, later: bool) -> bool:
         """Keep text in the composer that does not fit into the model's window, and ask what to do
-        with it."""
+        with it; keep text with an API key until it is sent again."""
+        if self._keeps_key():
+            return True
         window, length = self.state.status.now.usage.context_window, len(self.composer.text)
         if (
             window is None
@@ -235,7 +253,7 @@ class ChatScreen(ChatKeys):
             case "commands":
                 if (conversation := self._conversation) is not None:
                     self.run_worker(
-                        conversation.offer_prompts(self.composer), group="prompts", exclusive=True
+                        conversation.offer_commands(self.composer), group="offers", exclusive=True
                     )
             case "keys":
                 self.action_command("chat.keys")
@@ -264,6 +282,11 @@ class ChatScreen(ChatKeys):
         self.tell("")
         if self._conversation is not None:
             self._conversation.card.typed()
+
+    @on(TextArea.Changed)
+    def _attached(self) -> None:
+        if self._conversation is not None:
+            self._conversation.show_attached(self.composer.text, self._area)
 
     async def _edit(self, text: str) -> None:
         try:

@@ -1,7 +1,7 @@
 """The parts of the chat screen: header, composer and status line at once, the others after the
 first frame."""
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING, Any
 
 from textual import events, on
@@ -10,6 +10,8 @@ from textual.containers import Vertical
 from textual.screen import Screen
 
 from codeagent.core.errors import CodeagentError
+from codeagent.core.redact import has_key
+from codeagent.disk.opens import file_inside
 from codeagent.tui.actions import Action
 from codeagent.tui.clipboard import copy
 from codeagent.tui.commands import COMMANDS
@@ -19,6 +21,7 @@ from codeagent.tui.launcher import AppFolders, LaunchOptions
 from codeagent.tui.pages.escape import Escape
 from codeagent.tui.parts.composer import Composer
 from codeagent.tui.parts.composer_area import ComposerArea
+from codeagent.tui.parts.external_editor import open_place
 from codeagent.tui.parts.status import Header, StatusLine
 from codeagent.tui.prompt_history import PromptHistory
 from codeagent.tui.state import UiState
@@ -67,15 +70,19 @@ class ChatFrame(Screen[None]):
         self._foot = Vertical(classes="chat--foot")
         self._conversation: ConversationParts | None = None
         self._draft = draft
+        self._kept = ""
+        """The text with an API key that was kept in the composer last."""
 
     def compose(self) -> ComposeResult:
         keys = keymap_of(self)
         yield self._header
         with self._foot:
-            yield ComposerArea(self.composer, self.state, mode_key=keys.shown("chat.mode"))
-            yield StatusLine(
+            self._area = ComposerArea(self.composer, self.state, mode_key=keys.shown("chat.mode"))
+            yield self._area
+            self._status_line = StatusLine(
                 self.state, clock=self.clock, to_background=keys.shown("chat.background")
             )
+            yield self._status_line
 
     @property
     def conversation(self) -> "ConversationParts":
@@ -85,10 +92,24 @@ class ChatFrame(Screen[None]):
             from codeagent.tui.pages.conversation import ConversationParts  # after the first frame
 
             self._conversation = ConversationParts(
-                self.state, self._draft, self.clock, lambda: self.composer.last_typed
+                self.state,
+                self._draft,
+                self.clock,
+                lambda: self.composer.last_typed,
+                **self._inline() if self.launch_options.inline else {},
             )
+            self._conversation.view.use_workspace(self.folders.workspace)
             self._place()
         return self._conversation
+
+    def _inline(self) -> dict[str, Any]:
+        """Return what makes a view that prints finished turns above the screen."""
+        from functools import partial  # both are for this kind of screen only
+
+        from codeagent.tui.transcript.inline_view import InlineView
+
+        status = self.state.status
+        return {"make_view": partial(InlineView, at_rest=lambda: status.now.run.phase == "idle")}
 
     def _place(self) -> None:
         """Mount the parts, unless the screen is not mounted yet, or was left."""
@@ -116,6 +137,17 @@ class ChatFrame(Screen[None]):
         """Show one short line instead of the status line's hints."""
         self.state.status.set(notice=text)
 
+    def _keeps_key(self) -> bool:
+        """Keep text with an API key in the composer, if the model would see it and it was not kept
+        before."""
+        text = self.composer.text
+        if text == self._kept or not has_key(text) or self.composer.typed.startswith("!!"):
+            return False
+        self._kept = text
+        enter = keymap_of(self).shown("composer.send")
+        self.tell(f"this looks like an API key; {enter} again sends it")
+        return True
+
     def answer(self, refused: "Refused | None", done: str = "") -> None:
         """Show why an act was refused, or else that it was `done`."""
         self.tell(done if refused is None else refused.reason)
@@ -138,9 +170,17 @@ class ChatFrame(Screen[None]):
         if self._conversation is not None:
             self._conversation.queue.styles.max_height = 0 if asked and rows < _LOW else most
 
+    @on(events.ScreenResume)
+    def _show_card(self) -> None:
+        """Let the card say how to read on, which it does not while a page covers it."""
+        if self._conversation is not None and self.card.is_attached:
+            self.card.sync()
+
     def _prefer(self, settings: "Settings") -> None:
         """Do what the settings say about the screen; a theme of the command line wins."""
         self.card.rings = settings.bell
+        self.app.editor = settings.editor  # type: ignore[attr-defined]  # read by external_editor
+        self._status_line.prefer(settings, self.folders.workspace)
         theme = settings.theme
         if theme is None or self.launch_options.theme is not None or theme == self.themes.name:
             return
@@ -162,7 +202,40 @@ class ChatFrame(Screen[None]):
         self.copy_text(message.text)
 
     def on_transcript_view_link_clicked(self, message: "TranscriptView.LinkClicked") -> None:
-        self.copy_text(message.url)
+        from codeagent.tui.transcript.places import named_places  # imported with the view
+
+        url, workspace = message.url, self.view.workspace
+        if workspace is None:
+            self.copy_text(url)
+        elif place := next(iter(named_places(url, workspace)), None):
+            self.run_worker(self._open_place(place.path, place.line))
+        elif file_inside(workspace, url) is not None:
+            self.run_worker(self._open_place(url, 1))
+        else:
+            self.copy_text(url)
+
+    def on_transcript_view_places_wanted(self, message: "TranscriptView.PlacesWanted") -> None:
+        self.run_worker(self._choose_place(message.places))
+
+    async def _choose_place(self, places: Sequence[str]) -> None:
+        from codeagent.tui.pages.picker import Picker  # not needed until then
+        from codeagent.tui.parts.marked_list import PickerRow
+
+        chosen: str | None = next(iter(places), None)
+        if len(places) > 1:
+            rows = [PickerRow(place, place) for place in places]
+            chosen = await self.app.push_screen_wait(Picker("Open in your editor", rows))
+        elif chosen is None:
+            self.tell("no FILE:LINE of this workspace in it")
+        if chosen is not None:
+            path, _, line = chosen.rpartition(":")
+            await self._open_place(path, int(line))
+
+    async def _open_place(self, path: str, line: int) -> None:
+        try:
+            await open_place(self.app, self.view.workspace or self.folders.workspace, path, line)
+        except CodeagentError as error:
+            self.tell(str(error))
 
     def on_transcript_view_stop_agent(self, message: "TranscriptView.StopAgent") -> None:
         self.outbox.stop_call(message.call_id)

@@ -8,7 +8,7 @@ from textual import events
 from codeagent.tui.bindings import bindings
 from codeagent.tui.keymap import keymap_of
 from codeagent.tui.pages.chat_frame import ChatFrame
-from codeagent.tui.pages.escape import AGAIN, SAID, Meaning, Situation
+from codeagent.tui.pages.escape import AGAIN, SAID, Situation
 from codeagent.tui.transcript.blocks import Detail
 
 _DETAILS: tuple[Detail, ...] = ("quiet", "normal", "full")
@@ -41,18 +41,13 @@ class ChatKeys(ChatFrame):
             blank=self.composer.is_blank,
             new=self.card.is_new,
         )
-        meaning = self._escape.press(situation)
-        if meaning == "close_find":
-            self.conversation.find_bar.close()
-        elif meaning == "to_writing":
-            self.composer.focus()
-        elif meaning == "put_plan_away":
-            self.card.put_away()
-        else:
-            self._escaped(meaning)
-
-    def _escaped(self, meaning: Meaning) -> None:
-        match meaning:
+        match self._escape.press(situation):
+            case "close_find":
+                self.conversation.find_bar.close()
+            case "to_writing":
+                self.composer.focus()
+            case "put_plan_away":
+                self.card.put_away()
             case "pause":
                 self.outbox.pause()
             case "stop":
@@ -61,7 +56,7 @@ class ChatKeys(ChatFrame):
                 self.outbox.stop_commands()
             case "rewind":
                 self.action_command("command.rewind")
-            case _:
+            case meaning:
                 self.tell(SAID.get(meaning, ""))
 
     async def action_cancel(self) -> None:

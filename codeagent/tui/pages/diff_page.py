@@ -17,6 +17,8 @@ from codeagent.tui.parts.line_pane import SPLIT_FROM, LinePane
 from codeagent.tui.parts.rows import Part
 
 ResultT = TypeVar("ResultT")
+VIEWS = ("{hunks.split} columns", "{hunks.full} all lines")
+"""The hints of the keys that draw a change in another way."""
 
 
 class DiffPage(Page[ResultT], inherit_bindings=False):
@@ -52,6 +54,11 @@ class DiffPage(Page[ResultT], inherit_bindings=False):
     def count(self) -> int:
         """The number of hunks of the change that is shown."""
 
+    def several(self, *hints: str) -> Sequence[str]:
+        """Return hints for moving between hunks and for all of them; nothing if there is only
+        one."""
+        return ("{hunks.next} {hunks.previous} hunks", *hints) if self.count > 1 else ()
+
     def on_mount(self) -> None:
         self.draw()
 
@@ -85,14 +92,13 @@ class DiffPage(Page[ResultT], inherit_bindings=False):
         self.draw()
 
     def action_everything(self) -> None:
-        self.say("")
         self.shows_everything = not self.shows_everything
-        self.pane.replace_hunks(self.rows())
+        differs = self.pane.replace_hunks(self.rows())
+        self.say("" if differs else "all lines of the file are shown")
         self.draw()
 
     @on(LinePane.Moved)
-    def _moved(self, event: LinePane.Moved) -> None:
-        event.stop()
+    def _moved(self) -> None:
         self.call_after_refresh(self._look)
 
     def _look(self) -> None:

@@ -1,7 +1,7 @@
 """Reviews a proposed change hunk by hunk: each is taken, left out or rewritten before anything is
 applied."""
 
-from collections.abc import Callable, Sequence
+from collections.abc import Awaitable, Callable, Sequence
 from pathlib import PurePath
 from typing import Literal
 
@@ -15,14 +15,16 @@ from textual.widgets import TextArea
 from codeagent.core.dataclass import dataclass
 from codeagent.core.display import DiffBlock, HunkAnswer
 from codeagent.tui.bindings import bindings
-from codeagent.tui.pages.diff_page import DiffPage
-from codeagent.tui.parts.external_editor import EditorFailed, edit_in_editor
+from codeagent.tui.clipboard import copy
+from codeagent.tui.pages.diff_page import VIEWS, DiffPage
+from codeagent.tui.parts.external_editor import EditorFailed, edit_difference, edit_in_editor
 from codeagent.tui.parts.guard import TOO_SOON
 from codeagent.tui.parts.hunk_pane import HunkRows, HunkSheet, Word, hunk_rows
 from codeagent.tui.parts.prompt_text import harmless
 from codeagent.tui.parts.rows import HintRow, Part, RuleRow
 from codeagent.tui.rendering.diff import line_end_notes
 from codeagent.tui.rendering.palette import StyleName
+from codeagent.tui.transcript.spelling import counted
 
 _STYLES: dict[Word, StyleName] = {"accept": "success", "reject": "error", "edited": "warning"}
 _ODD = "it contains invisible characters: {key} edits it in your editor"
@@ -138,25 +140,20 @@ class HunkReview(DiffPage[tuple[HunkAnswer, ...] | None]):
         """This is file `number` of the `of` files of one call."""
         super().__init__(f"Hunks of {diff.path}" + (f", file {number} of {of}" if of > 1 else ""))
         self._is_last = number == of
+        self.sheet = HunkSheet(diff)
         self.hints = (
             "{hunks.close} back",
             "{hunks.toggle} toggles",
             "{hunks.edit} edits",
-            "{hunks.next} {hunks.previous} hunks",
-            "{hunks.accept_all} all",
-            "{hunks.reject_all} none",
-            "{hunks.split} columns",
-            "{hunks.full} all lines",
+            *self.several("{hunks.accept_all} all", "{hunks.reject_all} none"),
+            *VIEWS,
         )
-        self.sheet = HunkSheet(diff)
         self._text = HunkText()
         self._edited_at = 0
 
-    def compose(self) -> ComposeResult:
-        yield self.title_row
+    def body(self) -> ComposeResult:
         yield self.pane
         yield self._text
-        yield self.hint_row
 
     def on_mount(self) -> None:
         diff = self.sheet.diff
@@ -181,7 +178,7 @@ class HunkReview(DiffPage[tuple[HunkAnswer, ...] | None]):
         counts = self.sheet.counts()
         taken = counts["accept"] + counts["edited"]
         self.title_row.tell(f"hunk {self.pane.current + 1} of {self.count}" if self.count else "")
-        standing = [Part(f"{taken} of {self.count} hunks", 3, "strong")]
+        standing = [Part(f"{taken} of {counted(self.count, 'hunk')}", 3, "strong")]
         if counts["edited"]:
             standing.append(Part(f"{counts['edited']} edited", 2, _STYLES["edited"]))
         why = self._why_not_yet()
@@ -190,6 +187,7 @@ class HunkReview(DiffPage[tuple[HunkAnswer, ...] | None]):
             Part(why or f"{self.key('hunks.apply')} {does}", 4, "warning" if why else "strong")
         )
         self.show_hints(standing)
+        self.pane.rejected = [at for at in range(self.count) if self.sheet.word(at) == "reject"]
         self.pane.refresh()
 
     def copied(self, at: int) -> str:
@@ -250,9 +248,29 @@ class HunkReview(DiffPage[tuple[HunkAnswer, ...] | None]):
         else:
             self.dismiss(self.sheet.answers)
 
+    def action_difference(self) -> None:
+        """Edit the whole file beside the old one, in the user's own diff view."""
+        if self.count:
+            self._edit_difference()
+
+    @work(exclusive=True, group="editor")
+    async def _edit_difference(self) -> None:
+        diff, present = self.sheet.diff, self.sheet.result
+        self.say("waiting for your editor: what you save there is shown here")
+        name = PurePath(diff.path).name
+        saved = await self._edited(present, edit_difference(self.app, name, (diff.before, present)))
+        if saved is None:
+            return
+        if self.sheet.take(saved):
+            self.pane.seen.clear()
+            self.pane.replace_hunks(self.rows())
+            self._redraw()
+        else:
+            said = copy(self.app, saved)
+            self.say(f"not taken: you also changed lines outside these hunks; your text: {said}")
+
     @on(HunkText.Ended)
     def _text_ended(self, event: HunkText.Ended) -> None:
-        event.stop()
         at, text = self._edited_at, event.text
         match event.how:
             case "take":
@@ -268,19 +286,24 @@ class HunkReview(DiffPage[tuple[HunkAnswer, ...] | None]):
 
     @work(exclusive=True, group="editor")
     async def _edit_outside(self, text: str) -> None:
+        suffix = PurePath(self.sheet.diff.path).suffix or ".txt"
+        edited = await self._edited(text, edit_in_editor(self.app, text, suffix=suffix))
+        if edited is not None:
+            self._write(edited)
+
+    async def _edited(self, before: str, editing: Awaitable[str]) -> str | None:
+        """Return what the user's editor made of a text; None if it did not change, which is said."""
         try:
-            edited = await edit_in_editor(
-                self.app, text, suffix=PurePath(self.sheet.diff.path).suffix or ".txt"
-            )
+            text = await editing
         except EditorFailed as error:
             self.say(str(error))
-            return
+            return None
         finally:
             self.guard.close()
-        if edited == text:
-            self.say("nothing was changed in your editor")
-        else:
-            self._write(edited)
+        if text != before:
+            return text
+        self.say("nothing was changed in your editor")
+        return None
 
     def _write(self, text: str) -> None:
         self._change(self._edited_at, lambda at: self.sheet.write(at, text))

@@ -13,6 +13,7 @@ from codeagent.tui.bindings import bindings
 from codeagent.tui.keymap import Keymap, KeyRow
 from codeagent.tui.pages.page import Page, TextPane
 from codeagent.tui.parts.line_input import LineInput
+from codeagent.tui.parts.line_pane import markdown_piece
 from codeagent.tui.parts.output import OutputMatch, OutputPane
 from codeagent.tui.rendering.lines import Line, Row, Styled, line, wrap
 from codeagent.tui.rendering.palette import Palette
@@ -21,20 +22,15 @@ _KEYS = 22
 """Cells of the column of keys, if there is room."""
 _NAMED = 96
 """Cells from which on there is room for the names used in `keys.yaml`."""
+_WIDEST = 130
+"""Cells that the sheet takes at most: farther apart, names are hard to match with keys."""
 
 
 class TextScreen(Page[None]):
     """A page of Markdown; control characters in it are only drawn, never obeyed."""
 
     def __init__(self, title: str, markdown: str) -> None:
-        def piece(width: int, palette: Palette) -> Iterator[Line]:
-            from codeagent.tui.rendering.markdown import (
-                render_markdown,
-            )  # loads a parser not needed at start-up
-
-            yield from render_markdown(markdown, width, palette)
-
-        super().__init__(title, TextPane([piece], markdown))
+        super().__init__(title, TextPane([markdown_piece(markdown)], markdown))
 
 
 class KeySheet(Page[None]):
@@ -45,6 +41,7 @@ class KeySheet(Page[None]):
 
         def piece(width: int, palette: Palette) -> Iterator[Line]:
             names = max(cell_len(_name(row)) for row in rows) if width >= _NAMED else 0
+            width = min(width, _WIDEST)
             for scope, in_scope in groupby(rows, key=lambda row: row.scope):
                 yield line([(keymap.table.scopes[scope].heading, palette.heading)])
                 for row in in_scope:
@@ -98,17 +95,17 @@ class OutputScreen(Page[None]):
         pane = OutputPane(text)
         count = len(pane.text)
         super().__init__(
-            title, pane, f"{count:,} line{'' if count == 1 else 's'}", ["{page.find} finds"]
+            title,
+            pane,
+            f"{count:,} line{'' if count == 1 else 's'}",
+            ["{page.find} finds", "{page.left} {page.right} long lines"],
         )
         self._line = LineInput(compact=True)
         self._bar = Horizontal(Static("find: ", markup=False), self._line)
 
-    def compose(self) -> ComposeResult:
-        self.show_hints()
-        yield self.title_row
+    def body(self) -> ComposeResult:
         yield self.pane
         yield self._bar
-        yield self.hint_row
 
     def action_find(self) -> None:
         self._bar.display = True
@@ -137,12 +134,10 @@ class OutputScreen(Page[None]):
 
     @on(LineInput.Changed)
     def _searched(self, message: LineInput.Changed) -> None:
-        message.stop()
         self._tell(self.pane.find(message.value))
 
     @on(LineInput.Submitted)
-    def _settled(self, message: LineInput.Submitted) -> None:
-        message.stop()
+    def _settled(self) -> None:
         self._bar.display = False
         self.set_focus(None)
 

@@ -212,8 +212,7 @@ class JobsScreen(ListPanel):
 
     @on(JobList.Marked)
     @on(JobList.Clicked)
-    def _marked(self, message: JobList.Marked | JobList.Clicked) -> None:
-        message.stop()
+    def _marked(self) -> None:
         self.settle()
         self._sync()
 

@@ -14,11 +14,12 @@ from textual.containers import Vertical
 from textual.widgets import Static
 
 from codeagent.core.errors import CodeagentError
+from codeagent.core.redact import KEY_STARTS
 from codeagent.core.sanitize import one_line, visible
 from codeagent.tui.bindings import bindings
 from codeagent.tui.launcher import Consent, LaunchOptions, Missing
-from codeagent.tui.pages.page import Guarded
-from codeagent.tui.pages.picker import Picker, model_rows, session_rows
+from codeagent.tui.pages.page import Guarded, ListKeys
+from codeagent.tui.pages.picker import Picker, session_rows
 from codeagent.tui.parts.line_input import LineInput
 from codeagent.tui.parts.marked_list import PickerList, PickerRow
 from codeagent.tui.parts.rows import HintRow, TitleRow
@@ -43,15 +44,6 @@ IMAGE: Asked = (
     "without network unless you turned that on. Any change of the files is asked about again.",
     ("{question.no} no, the usual image (the default)", "{question.yes} yes, as it is now"),
 )
-_VARIABLES = (
-    ("sk-ant-", "ANTHROPIC_API_KEY"),
-    ("sk-or-", "OPENROUTER_API_KEY"),
-    ("AIza", "GEMINI_API_KEY"),
-    ("gsk_", "GROQ_API_KEY"),
-    ("xai-", "XAI_API_KEY"),
-    ("sk-", "OPENAI_API_KEY"),
-)
-"""How the keys of providers begin, and their environment variables; the first match counts."""
 _LEAST = 8
 """Characters of the shortest key that a provider gives out; a user's own server takes any."""
 
@@ -95,7 +87,7 @@ class FolderQuestion(Guarded[bool]):
             self.dismiss(answer)
 
 
-class FirstRun(Guarded[LaunchOptions | None]):
+class FirstRun(ListKeys, Guarded[LaunchOptions | None]):
     """Says what is missing, and returns the options to start with instead; None if the user leaves.
 
     A typed key is shown as dots only.
@@ -129,9 +121,10 @@ class FirstRun(Guarded[LaunchOptions | None]):
         self._only_key = only_key
         self._missing = missing
         self._keep_key = keep_key
-        self._list = PickerList(
-            _rows(missing)[: 1 if only_key else None], "server:0" if self._options.api_base else ""
+        self.list: PickerList = PickerList(
+            _rows(missing), "server:0" if self._options.api_base else ""
         )
+        self.list.display = not only_key
         self._hints = HintRow()
         self._key = LineInput(
             password=True, placeholder="Paste your API key (hidden)", compact=True, id="key"
@@ -145,17 +138,20 @@ class FirstRun(Guarded[LaunchOptions | None]):
         yield Static(
             visible(self._missing.text), markup=False, classes="first-run--text first-run--missing"
         )
-        yield Static("Choose how to start:", markup=False, classes="first-run--text")
-        yield self._list
+        if not self._only_key:
+            yield Static("Choose how to start:", markup=False, classes="first-run--text")
+        yield self.list
         yield self._key
         yield self._address
         yield self._hints
 
     def on_mount(self) -> None:
-        others = (
-            [] if self._only_key else ["{question.demo} demo", "{picker.up} and {picker.down} move"]
+        hints = (
+            "{picker.choose} chooses it",
+            "{question.demo} demo",
+            "{picker.up} and {picker.down} move",
+            "{picker.close} leaves",
         )
-        hints = ("{picker.choose} chooses it", *others, "{picker.close} leaves")
         self._hints.show((), hints)
         if self._only_key:
             self._open(self._key)
@@ -165,23 +161,19 @@ class FirstRun(Guarded[LaunchOptions | None]):
             self._submit_key(self._key.value)
         elif self._address.has_focus:
             self._submit_address(self._address.value)
-        elif self._list.marked is not None:
-            self._take(self._list.marked.key)
+        elif self.list.marked is not None:
+            self._take(self.list.marked.key)
 
     def action_close(self) -> None:
         """Go back to the list, or leave."""
-        if self.focused is None:
+        if self.focused is None or self._only_key:
             self.dismiss(None)
             return
         self._open(None)
 
-    def action_move(self, step: int) -> None:
-        self._open(None)
-        self._list.move(step)
-
-    def action_page(self, direction: int) -> None:
-        self._open(None)
-        self._list.page(direction)
+    def settle(self) -> None:
+        if not self._only_key:
+            self._open(None)
 
     def action_demo(self) -> None:
         """Start the demo, unless its letter was typed before the screen could be read."""
@@ -196,8 +188,7 @@ class FirstRun(Guarded[LaunchOptions | None]):
             self._key.insert_text_at_cursor(event.text.strip().splitlines()[0])
 
     @on(PickerList.Clicked)
-    def _clicked(self, message: PickerList.Clicked) -> None:
-        message.stop()
+    def _clicked(self) -> None:
         self._open(None)
         self.action_choose()
 
@@ -319,7 +310,9 @@ async def _with_model(
     app: App[Any], client: SessionClient, options: LaunchOptions
 ) -> LaunchOptions:
     ready = [row for row in await client.models() if row.ready]
-    chosen = await app.push_screen_wait(Picker("Choose the model", model_rows(ready)))
+    chosen = await app.push_screen_wait(
+        Picker("Choose the model", [PickerRow(row.name, row.name, row.about) for row in ready])
+    )
     row = next((row for row in ready if row.name == chosen), None)
     return options if row is None else replace(options, model=row.name, api_base=row.api_base)
 
@@ -342,7 +335,7 @@ async def _instead(app: App[Any], client: SessionClient, options: LaunchOptions)
 
 
 def _rows(missing: Missing) -> Sequence[PickerRow]:
-    kept = "tried once, then kept in the keyring or a private file"
+    kept = "tried once, then kept on this machine"
     return (
         PickerRow(
             "key", "Paste an API key", f"{missing.variable}: {kept}" if missing.variable else kept
@@ -356,7 +349,7 @@ def _rows(missing: Missing) -> Sequence[PickerRow]:
 
 
 def _variable_of(key: str) -> str:
-    return next((variable for start, variable in _VARIABLES if key.startswith(start)), "")
+    return next((variable for start, variable in KEY_STARTS if key.startswith(start)), "")
 
 
 def _problem_of(key: str, least: int) -> str:

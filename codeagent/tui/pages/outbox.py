@@ -34,7 +34,7 @@ if TYPE_CHECKING:  # it loads pydantic, which the first frame does not need
 
 _MODES: tuple[Mode, ...] = ("ask", "accept-edits", "plan")
 """The modes that Shift+Tab cycles through."""
-_NOT_SENT = "not sent: there is no conversation, see above; /resume or /new starts one"
+_NOT_SENT = "not sent: no conversation is open, see above; /resume or /new starts one"
 _STILL_STARTING = "still starting: this is done as soon as codeagent is ready"
 
 
@@ -91,7 +91,7 @@ class Outbox:
         one."""
         await self._settled.wait()
         if self.client is None:
-            raise CodeagentError(f"there is no conversation: {self._refused}")
+            raise CodeagentError(f"no conversation is open: {self._refused}")
         return self.client
 
     async def begin(self, client: "SessionClient | None", refused: str = "") -> None:
@@ -207,7 +207,9 @@ class Outbox:
         self._save()
         if text:
             self._state.queue.add(Queued(early.id, "follow_up", text))
-        self._tell(self._draft.trouble or _STILL_STARTING)
+        starting = self.client is None or not self.client.started
+        if said := self._draft.trouble or starting * _STILL_STARTING:
+            self._tell(said)
 
     def take_back(self, queued_id: str) -> None:
         """Move a queued text back into the composer."""

@@ -65,6 +65,23 @@ class Guarded(ModalScreen[ResultT]):
             self.guard.close()
 
 
+class ListKeys:
+    """What keys do on a screen with a list: they move its mark."""
+
+    list: MarkedList[Any]
+
+    def settle(self) -> None:
+        """Leave what the keys meant before."""
+
+    def action_move(self, step: int) -> None:
+        self.settle()
+        self.list.move(step)
+
+    def action_page(self, direction: int) -> None:
+        self.settle()
+        self.list.page(direction)
+
+
 class Panel(Guarded[ResultT]):
     """Covers the lower part of the conversation, which continues."""
 
@@ -166,12 +183,10 @@ class ListPanel(Panel[None]):
 
     @on(HintRow.Picked)
     async def _picked(self, message: HintRow.Picked) -> None:
-        message.stop()
         await self.run_action(message.action)
 
     @on(Input.Submitted)
     def _submitted(self, message: Input.Submitted) -> None:
-        message.stop()
         self.sent(message.value)
 
 
@@ -238,8 +253,12 @@ class Page(Guarded[ResultT]):
     def compose(self) -> ComposeResult:
         self.show_hints()
         yield self.title_row
-        yield self.pane
+        yield from self.body()
         yield self.hint_row
+
+    def body(self) -> ComposeResult:
+        """Yield what is between the title and the hints."""
+        yield self.pane
 
     def show_hints(self, standing: Sequence[Part] = ()) -> None:
         """Show what the keys in force do here, after `standing`."""

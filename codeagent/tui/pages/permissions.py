@@ -17,7 +17,7 @@ from codeagent.core.errors import CodeagentError, ConfigError
 from codeagent.core.policy import Permission, Rule, RuleOrigin
 from codeagent.tui.bindings import bindings
 from codeagent.tui.keymap import keymap_of
-from codeagent.tui.pages.page import Guarded, Page, TextPane, beside
+from codeagent.tui.pages.page import Guarded, ListKeys, Page, TextPane, beside
 from codeagent.tui.pages.rule_editor import RuleEditor
 from codeagent.tui.parts.marked_list import MarkedList
 from codeagent.tui.parts.rows import HintRow, TitleRow
@@ -92,13 +92,14 @@ class PermissionList(MarkedList[Entry]):
     def is_heading(self, row: Entry) -> bool:
         return isinstance(row, str)
 
-    def other_part(self) -> None:
+    def other_part(self) -> bool:
         """Move the mark from the rules to the newest decision, or from the decisions to the first
-        rule."""
+        rule; False if the other part is empty."""
         here = type(self.marked)
         other = [at for at in self._places() if type(self._rows[at]) is not here]
         if other:
             self._mark(other[0])
+        return bool(other)
 
     def parts(self, row: Entry, width: int, palette: Palette, *, marked: bool) -> Styled:
         match row:
@@ -185,7 +186,7 @@ def _decision_facts(row: LedgerRow) -> tuple[str, Facts, str]:
     return "Decision", facts, row.what
 
 
-class PermissionsScreen(Guarded[None]):
+class PermissionsScreen(ListKeys, Guarded[None]):
     """Covers the conversation, which continues; new decisions appear here as well."""
 
     DEFAULT_CSS = """
@@ -205,13 +206,13 @@ class PermissionsScreen(Guarded[None]):
         self._state = state
         self._known: object = None
         self._title = TitleRow("Permissions")
-        self._list = PermissionList()
+        self.list: PermissionList = PermissionList()
         self._hints = HintRow()
 
     def compose(self) -> ComposeResult:
         self._hints.show((), _HINTS)
         yield self._title
-        yield self._list
+        yield self.list
         yield self._hints
 
     @on(Mount)
@@ -219,24 +220,18 @@ class PermissionsScreen(Guarded[None]):
         await self._refresh()
         self.set_interval(_LOOK, self._look)
 
-    def action_move(self, step: int) -> None:
+    def settle(self) -> None:
         self._hints.tell("")
-        self._list.move(step)
-
-    def action_page(self, direction: int) -> None:
-        self._hints.tell("")
-        self._list.page(direction)
 
     def action_other_part(self) -> None:
-        self._hints.tell("")
-        self._list.other_part()
+        self._hints.tell("" if self.list.other_part() else "the other part is empty")
 
     def action_show(self) -> None:
-        if (entry := self._list.marked) is not None and isinstance(entry, Rule | LedgerRow):
+        if (entry := self.list.marked) is not None and isinstance(entry, Rule | LedgerRow):
             self.app.push_screen(PermissionPage(entry))
 
     async def action_revoke(self) -> None:
-        match self._list.marked:
+        match self.list.marked:
             case Rule() as rule if rule.origin in ("session", "saved"):
                 await self._revoke(rule)
             case Rule() as rule:
@@ -248,7 +243,7 @@ class PermissionsScreen(Guarded[None]):
         self._write("New rule", "")
 
     def action_propose(self) -> None:
-        match self._list.marked:
+        match self.list.marked:
             case LedgerRow(proposal=proposal) if proposal:
                 self._write("A rule from this decision", proposal)
             case LedgerRow():
@@ -306,7 +301,7 @@ class PermissionsScreen(Guarded[None]):
         """Read the rules and decisions. Raises CodeagentError."""
         self._known = self._moment()
         rules, decisions = self._client.agent.rules, await self._client.decisions()
-        self._list.fill(rules, decisions)
+        self.list.fill(rules, decisions)
         self._title.tell(f"{counted(len(rules), 'rule')} · {counted(len(decisions), 'decision')}")
 
 

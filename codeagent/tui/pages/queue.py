@@ -145,8 +145,7 @@ class QueuePage(ListPanel):
         self.write(item.text, "keeps it", "leaves it as it was")
 
     @on(Input.Changed)
-    def _written(self, message: Input.Changed) -> None:
-        message.stop()
+    def _written(self) -> None:
         self.settle()
 
     def _sync(self) -> None:

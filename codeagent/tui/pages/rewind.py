@@ -136,7 +136,7 @@ async def rewind(chat: ChatScreen, argument: str) -> None:
     client = await chat.outbox.ready()
     points = client.rewind.points()
     if not points:
-        chat.tell("there is no earlier moment to go back to yet")
+        chat.tell("no earlier moment to go back to yet")
         return
     while True:
         page = RewindPicker(point_rows(points), lambda key: _about(client.rewind, key))
@@ -161,24 +161,17 @@ async def _gone_to(chat: ChatScreen, client: SessionClient, point: Point) -> boo
     go, paths = True, None
     if way != "conversation":
         go, paths = await _asked(chat, client.rewind, point, changes, title=title, verb="goes back")
-    if go:
-        await _go(chat, client, point, way, paths=paths, seen=changes.present)
-    return True
-
-
-async def _go(
-    chat: ChatScreen,
-    client: SessionClient,
-    point: Point,
-    way: str,
-    *,
-    paths: Sequence[str] | None,
-    seen: str | None,
-) -> None:
+    if not go:
+        return True
     talks = way != "files"
     said = prompt_said(chat.state.document.blocks, client.rewind.points(), point) if talks else ""
     act = Restore(
-        point.id, "rewind", files=way != "conversation", conversation=talks, paths=paths, seen=seen
+        point.id,
+        "rewind",
+        files=way != "conversation",
+        conversation=talks,
+        paths=paths,
+        seen=changes.present,
     )
     changed = await _restored(client, act)
     chat.state.give_back(said)
@@ -186,6 +179,7 @@ async def _go(
     did += ["the conversation"] if talks else []
     where = one_line(point.label, _SHOWN)
     chat.tell(f"back to before “{where}”: {' and '.join(did) or 'nothing'}; /redo returns")
+    return True
 
 
 async def _restored(client: SessionClient, act: Restore) -> Sequence[ChangedFile]:

@@ -2,11 +2,12 @@
 
 import asyncio
 from collections.abc import Awaitable, Callable, Iterator, Sequence
+from dataclasses import replace
 from typing import Literal
 
 from rich.cells import cell_len, set_cell_size
 from textual.app import ComposeResult
-from textual.containers import Container, Vertical
+from textual.containers import Container
 from textual.events import Resize
 
 from codeagent.core.checkpoints import ChangedFile, Changes, Node, Rewind
@@ -15,7 +16,6 @@ from codeagent.tui.bindings import bindings
 from codeagent.tui.pages.page import Page, TextPane
 from codeagent.tui.pages.picker import Picker
 from codeagent.tui.parts.guard import TOO_SOON
-from codeagent.tui.parts.line_input import LineInput
 from codeagent.tui.parts.line_pane import LinePane, Piece, diff_piece, wrapped_piece
 from codeagent.tui.parts.marked_list import PickerRow
 from codeagent.tui.rendering.diff import DiffRow, counts, diff_rows
@@ -62,10 +62,7 @@ async def file_rows(
 ) -> tuple[FileRow, ...]:
     """Return a row for each file, in their order. Raises CheckpointError."""
     rows = [await _row(rewind, point, file) for file in files[:_COMPARED]]
-    return (
-        *rows,
-        *(FileRow(file.path, _plain_words(file), file.edited) for file in files[_COMPARED:]),
-    )
+    return (*rows, *map(_uncompared, files[_COMPARED:]))
 
 
 def changes_pieces(rows: Sequence[FileRow], changes: Changes, *, diffs: bool) -> tuple[Piece, ...]:
@@ -93,18 +90,20 @@ def changes_pieces(rows: Sequence[FileRow], changes: Changes, *, diffs: bool) ->
 
 
 async def _row(rewind: Rewind, point: str, file: ChangedFile) -> FileRow:
+    row = _uncompared(file)
     if file.change != "modified" and not file.edited:
-        return FileRow(file.path, _plain_words(file), file.edited)
+        return row
     now, then = await rewind.node(None, file.path), await rewind.node(point, file.path)
     before, after = _text(now), _text(then)
     if before is None or after is None:
-        return FileRow(file.path, _plain_words(file), file.edited)
+        return row
     rows = await asyncio.to_thread(diff_rows, before, after)
-    added, removed = counts(rows)
-    words = f"+{added} −{removed}" if file.change == "modified" else _plain_words(file)
+    if file.change == "modified":
+        added, removed = counts(rows)
+        row = replace(row, words=f"+{added} −{removed}")
     if not file.edited:
-        return FileRow(file.path, words, False)
-    return FileRow(file.path, words, True, await _mine(rewind, file.path, before), rows)
+        return row
+    return replace(row, mine=await _mine(rewind, file.path, before), diff=rows)
 
 
 async def _mine(rewind: Rewind, path: str, now: str) -> tuple[DiffRow, ...]:
@@ -115,8 +114,10 @@ async def _mine(rewind: Rewind, path: str, now: str) -> tuple[DiffRow, ...]:
     )
 
 
-def _plain_words(file: ChangedFile) -> str:
-    return {"added": "is removed", "deleted": "comes back", "modified": "changes back"}[file.change]
+def _uncompared(file: ChangedFile) -> FileRow:
+    """Return a row that does not say how many lines change."""
+    words = {"added": "is removed", "deleted": "comes back", "modified": "changes back"}
+    return FileRow(file.path, words[file.change], file.edited)
 
 
 def _text(node: Node | None) -> str | None:
@@ -246,14 +247,10 @@ class RewindPicker(Picker):
         self._pane = LinePane()
         self._both = Container()
 
-    def compose(self) -> ComposeResult:
-        with Vertical():
-            yield self._title
-            yield LineInput(placeholder="type to narrow the list", compact=True)
-            with self._both:
-                yield self._list
-                yield self._pane
-            yield self._hints
+    def body(self) -> ComposeResult:
+        with self._both:
+            yield self.list
+            yield self._pane
 
     def on_mount(self) -> None:
         super().on_mount()
@@ -265,8 +262,8 @@ class RewindPicker(Picker):
         room = max(2, event.size.height * 3 // 4 - _AROUND)
         below = 0 if wide else min(_BELOW, room // 2)
         height = min(max(1, self._total), max(1, room - below))
-        self._list.styles.height = max(height, min(room, 2 * _BELOW)) if wide else height
-        self._pane.styles.height = self._list.styles.height if wide else below + 1
+        self.list.styles.height = max(height, min(room, 2 * _BELOW)) if wide else height
+        self._pane.styles.height = self.list.styles.height if wide else below + 1
 
     def _look(self, key: str) -> None:
         self.run_worker(self._show(key), group="look", exclusive=True)

@@ -105,7 +105,6 @@ class RuleEditor(Panel[str]):
 
     @on(LineInput.Changed)
     def _changed(self, message: LineInput.Changed) -> None:
-        message.stop()
         self._check(message.value)
 
     def _check(self, text: str) -> bool:

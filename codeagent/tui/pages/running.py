@@ -20,6 +20,7 @@ from codeagent.core.budget import Budget
 from codeagent.core.errors import CodeagentError
 from codeagent.core.jobs import Job
 from codeagent.core.memory import how_far
+from codeagent.core.policy import Mode
 from codeagent.core.sanitize import one_line
 from codeagent.tui.keymap import keymap_of
 from codeagent.tui.pages.chat import ChatScreen
@@ -33,7 +34,7 @@ from codeagent.tui.state import Paused, PausedCall, PlanReady, SummaryReady
 from codeagent.tui.transcript.spelling import whole
 
 _NO_PLAN = "no plan is ready: /plan with a goal starts one"
-_NO_JOB = "there is no job yet"
+_NO_JOB = "no jobs yet"
 _NOT_PAUSED = "nothing is paused: /step on pauses before the next batch"
 
 
@@ -43,7 +44,7 @@ async def pause(chat: ChatScreen, argument: str) -> None:
 
 
 async def step(chat: ChatScreen, argument: str) -> None:
-    """Handle `/step [on|off|go|skip N [why]|edit N]`."""
+    """Handle `/step [on|off|go|skip N [why]|unskip N|edit N]`."""
     word, _, rest = argument.partition(" ")
     client = await chat.outbox.ready()
     match word:
@@ -57,24 +58,25 @@ async def step(chat: ChatScreen, argument: str) -> None:
         case "skip":
             number, _, reason = rest.strip().partition(" ")
             await chat.card.at_boundary(SkipCall(_call(chat, number).call_id, reason.strip()))
+        case "unskip":
+            await chat.card.at_boundary(SkipCall(_call(chat, rest.strip()).call_id, on=False))
         case "edit":
             write = call_write(_call(chat, rest.strip().partition(" ")[0]))
             if isinstance(write, Say):
                 raise CodeagentError(write.text)
             await chat.card.write_outside(write)
         case _:
-            chat.tell(f"/step takes on, off, go, skip N or edit N, not '{one_line(argument, 40)}'")
+            takes = "on, off, go, skip N, unskip N or edit N"
+            chat.tell(f"/step takes {takes}, not '{one_line(argument, 40)}'")
 
 
 async def plan(chat: ChatScreen, argument: str) -> None:
     """Handle `/plan [goal|start [accept-edits]|edit]`."""
     match argument:
-        case "start":
+        case "start" | "start accept-edits":
             _ready_plan(chat)
-            await chat.card.at_boundary(StartPlan(chat.card.plan, "ask"))
-        case "start accept-edits":
-            _ready_plan(chat)
-            await chat.card.at_boundary(StartPlan(chat.card.plan, "accept-edits"))
+            mode: Mode = "ask" if argument == "start" else "accept-edits"
+            await chat.card.at_boundary(StartPlan(chat.card.text, mode))
         case "edit":
             await chat.card.write_outside(text_write(_ready_plan(chat)))
         case _:
@@ -90,9 +92,9 @@ async def compact(chat: ChatScreen, argument: str) -> None:
     now, card = chat.state.boundary.now, chat.card
     match argument if isinstance(now, SummaryReady) else None:
         case "":
-            await chat.app.push_screen_wait(TextScreen("Summary", card.summary))
+            await chat.app.push_screen_wait(TextScreen("Summary", card.text))
         case "use" if isinstance(now, SummaryReady):
-            await card.at_boundary(UseSummary(card.summary, now.text))
+            await card.at_boundary(UseSummary(card.text, now.text))
         case "edit" if isinstance(now, SummaryReady):
             await card.write_outside(text_write(now))
         case "keep":
@@ -163,9 +165,7 @@ def _paused(chat: ChatScreen) -> Paused:
 def _call(chat: ChatScreen, number: str) -> PausedCall:
     calls = _paused(chat).calls
     if not number.isdecimal() or not 1 <= int(number) <= len(calls):
-        raise CodeagentError(
-            f"there is no call '{one_line(number, 20)}': the batch has {len(calls)}"
-        )
+        raise CodeagentError(f"unknown call '{one_line(number, 20)}': the batch has {len(calls)}")
     return calls[int(number) - 1]
 
 
@@ -232,13 +232,11 @@ async def background(chat: ChatScreen, argument: str) -> None:
     client = await chat.outbox.ready()
     calls = chat.state.document.running_calls()
     if not calls:
-        raise CodeagentError("nothing is running: nothing was moved to the background")
+        raise CodeagentError("no call of the agent is running: nothing was moved to the background")
     chosen: str | None = calls[0].call_id
     if argument:
         if not argument.isdecimal() or not 1 <= int(argument) <= len(calls):
-            raise CodeagentError(
-                f"there is no call '{one_line(argument, 20)}': {len(calls)} running"
-            )
+            raise CodeagentError(f"unknown call '{one_line(argument, 20)}': {len(calls)} running")
         chosen = calls[int(argument) - 1].call_id
     elif len(calls) > 1:
         now = chat.clock()

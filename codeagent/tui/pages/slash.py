@@ -1,47 +1,38 @@
 """Runs the rows of the table of actions for a chat screen; most of the slash commands are functions
 here."""
 
+import os
 import sys
-from collections.abc import Awaitable, Callable, Mapping, Sequence
+from collections.abc import Awaitable, Callable, Sequence
 from dataclasses import replace
 from functools import partial
 from importlib import import_module
-from typing import Any, get_args
+from typing import get_args
 
-from codeagent.core.acts import SetEffort, SetModel, SetNetwork, SetToolset, TrustTools
-from codeagent.core.budget import parse_effort, said_effort
+from codeagent.core.acts import SetNetwork, SetToolset, TrustTools
 from codeagent.core.errors import CodeagentError
-from codeagent.core.model import ModelInUse, same_provider
+from codeagent.core.host_programs import HostProgram, start_program
 from codeagent.core.policy import Mode, NetworkLevel
+from codeagent.core.redact import Redactor
 from codeagent.core.sanitize import one_line
 from codeagent.tui.actions import Action
-from codeagent.tui.commands import NOT_RUN, OFFERED, help_markdown, wrong_argument
+from codeagent.tui.commands import NOT_RUN, OFFERED, help_markdown, mistyped, wrong_argument
+from codeagent.tui.facts import Facts
 from codeagent.tui.info_pages import About
 from codeagent.tui.keymap import keymap_of
-from codeagent.tui.launcher import Missing, ModelRow
+from codeagent.tui.launcher import FirstPrompt
 from codeagent.tui.pages.changes import ChangesScreen
 from codeagent.tui.pages.chat import ChatScreen
+from codeagent.tui.pages.facts import FactsPage
 from codeagent.tui.pages.info import KeySheet, TextScreen
-from codeagent.tui.pages.opening import FirstRun
 from codeagent.tui.pages.permissions import PermissionsScreen
-from codeagent.tui.pages.picker import (
-    Picker,
-    ThemePicker,
-    model_rows,
-    network_rows,
-    palette_rows,
-    session_rows,
-)
+from codeagent.tui.pages.picker import Picker, ThemePicker, palette_rows, session_rows
 from codeagent.tui.pages.queue import QueuePage
 from codeagent.tui.pages.tools import DISTRUSTED, ToolsScreen
-from codeagent.tui.parts.marked_list import PickerRow
 from codeagent.tui.parts.typed_input import CommandInput, parse_input
 
-_NETWORK = "Sandbox: what commands with network access may reach"
-_ANOTHER_KEY = "another key"
-"""The key of a row in the list of models; it cannot be a model's name."""
-
 Handler = Callable[[ChatScreen, str], Awaitable[None]]
+OWN_PROGRAM = HostProgram("codeagent on this terminal", None)
 """The function of a row: takes the argument of its command, and returns once the pages it opened
 are closed."""
 
@@ -96,11 +87,11 @@ def handler(does: str) -> Handler:
 
 
 async def palette(chat: ChatScreen, argument: str) -> None:
-    running, commands = chat.outbox.running, keymap_of(chat).table.commands
+    running, keymap = chat.outbox.running, keymap_of(chat)
     models = () if running or chat.outbox.client is None else await chat.outbox.client.models()
-    rows = palette_rows(commands, chat.themes.themes.names(), models, running=running)
-    line = await _pick(chat, "Commands", rows)
-    if isinstance(chosen := parse_input(line or "", commands), CommandInput):
+    rows = palette_rows(keymap, chat.themes.themes.names(), models, running=running)
+    line = await chat.app.push_screen_wait(Picker("Commands", rows))
+    if isinstance(chosen := parse_input(line or "", keymap.table.commands), CommandInput):
         run(chat, chosen.row, chosen.arguments)
 
 
@@ -116,16 +107,19 @@ async def resume(chat: ChatScreen, argument: str) -> None:
     present = chat.state.status.now.conversation.session
     sessions = [row for row in await (await chat.outbox.ready()).sessions() if row.id != present]
     if not sessions:
-        chat.tell("there is no other session in this folder yet")
+        chat.tell("no other session in this folder yet")
         return
-    chosen = await _pick(chat, "Resume a session", session_rows(sessions, chat.clock()))
+    rows = session_rows(sessions, chat.clock())
+    chosen = await chat.app.push_screen_wait(Picker("Resume a session", rows))
     if chosen is not None:
         await change_to(chat, chosen)
 
 
 async def change_to(chat: ChatScreen, session: str | None) -> None:
     """Change to another conversation, with the options of this one."""
-    await chat.change_to(replace(chat.launch_options, proceed=True, resume=session, prompt=""))
+    await chat.change_to(
+        replace(chat.launch_options, proceed=True, resume=session, prompt=FirstPrompt())
+    )
 
 
 async def leave(chat: ChatScreen, argument: str) -> None:
@@ -136,6 +130,32 @@ async def print_below(chat: ChatScreen, argument: str) -> None:
     """Print the conversation into the terminal's own scrollback and return to the screen."""
     with chat.app.suspend():
         sys.stdout.write(chat.view.plain_text() + "\n")
+
+
+async def lend_terminal(chat: ChatScreen, *words: str) -> int:
+    """Run another codeagent with these words on the terminal until it ends; return its exit code."""
+    with chat.app.suspend():
+        command = (sys.executable, "-P", "-m", "codeagent", *words)
+        process = await start_program(OWN_PROGRAM, command, folder=None, environment=os.environ)
+        return await process.wait()
+
+
+async def feedback(chat: ChatScreen, argument: str) -> None:
+    """Handle `/feedback TEXT`: write a report to send to those who maintain codeagent."""
+    if not argument:
+        chat.tell("/feedback takes what you saw, and what you expected")
+        return
+    from codeagent.tui.crash import (
+        record_feedback,  # not needed before somebody has something to say
+    )
+
+    said = record_feedback(
+        argument,
+        chat.folders.state,
+        session=chat.state.status.now.conversation.session,
+        redact=Redactor(os.environ).clean,
+    )
+    chat.state.document.remark(said, "info")
 
 
 async def copy(chat: ChatScreen, argument: str) -> None:
@@ -165,33 +185,33 @@ async def mode(chat: ChatScreen, argument: str) -> None:
 
 async def sandbox(chat: ChatScreen, argument: str) -> None:
     """Handle `/sandbox [none|allow-list|ask|open]`."""
-    client, now = await chat.outbox.ready(), chat.state.status.now
-    level = argument or await _pick(
-        chat, _NETWORK, network_rows(client.agent.rules), marked=now.conversation.network
-    )
+    if not argument:
+        await info_page("sandbox", chat)
+        return
+    client, level = await chat.outbox.ready(), argument
     known: Sequence[NetworkLevel] = get_args(NetworkLevel)
     if (chosen := next((each for each in known if each == level), None)) is not None:
         refused = await client.finish(SetNetwork(chosen))
         if refused is not None:
             chat.tell(refused.reason)
-    elif level is not None:
+    else:
         chat.tell(f"/sandbox takes {', '.join(known)}, not '{one_line(level, 40)}'")
 
 
 async def queue(chat: ChatScreen, argument: str) -> None:
     client, queued = await chat.outbox.ready(), chat.state.queue
     if queued.items:
-        await _show(chat, QueuePage(queued, client, chat.state.give_back))
+        await chat.app.push_screen_wait(QueuePage(queued, client, chat.state.give_back))
     else:
         chat.tell("the queue is empty")
 
 
 async def diff(chat: ChatScreen, argument: str) -> None:
-    await _show(chat, ChangesScreen(await chat.outbox.ready()))
+    await chat.app.push_screen_wait(ChangesScreen(await chat.outbox.ready()))
 
 
 async def permissions(chat: ChatScreen, argument: str) -> None:
-    await _show(chat, PermissionsScreen(await chat.outbox.ready(), chat.state))
+    await chat.app.push_screen_wait(PermissionsScreen(await chat.outbox.ready(), chat.state))
 
 
 async def tools(chat: ChatScreen, argument: str) -> None:
@@ -210,82 +230,13 @@ async def tools(chat: ChatScreen, argument: str) -> None:
         case "" if toolbox is None:
             await info_page("tools", chat)
         case "" | "trust" if toolbox is not None:
-            await _show(chat, ToolsScreen(client, toolbox, ask=bool(argument)))
+            await chat.app.push_screen_wait(ToolsScreen(client, toolbox, ask=bool(argument)))
         case "trust" | "distrust":
             chat.answer(await client.finish(TrustTools(argument == "trust")), DISTRUSTED)
         case _:
             chat.tell(
                 f"/tools takes nothing, trust, distrust, on SET or off SET, not '{one_line(argument, 40)}'"
             )
-
-
-async def model(chat: ChatScreen, argument: str) -> None:
-    """Handle `/model [name]`; asks for the key that it needs."""
-    client = await chat.outbox.ready()
-    models = {row.name: row for row in await client.models()}
-    present = chat.state.status.now.conversation.model
-    rows = [
-        *model_rows(models.values()),
-        PickerRow(_ANOTHER_KEY, "Paste an API key", "tried once, then kept"),
-    ]
-    name = argument or await _pick(chat, "Choose the model", rows, marked=present)
-    if name == _ANOTHER_KEY:
-        own = client.agent.model.api_base
-        whose = "your model's provider" if own is None else one_line(own, 80)
-        asked = Missing("key", f"Paste the API key from {whose}", variable=own or "")
-        name = present if await _new_key(chat, asked) else None
-    if not name:
-        return
-    row = (
-        _asked_for(name, models, client.agent.model)
-        if argument
-        else models.get(name) or ModelRow(name, "", True)
-    )
-    missing = await client.missing(row)
-    if missing is not None and missing.kind == "key" and await _new_key(chat, missing):
-        missing = await client.missing(row)
-    if missing is not None:
-        chat.tell(missing.text)
-    elif (refused := await client.finish(SetModel(row.name, row.api_base))) is not None:
-        chat.tell(refused.reason)
-    else:
-        chat.launch_options = replace(
-            chat.launch_options, model=row.name, api_base=row.api_base, chosen=True
-        )
-        kept = await client.keep({"model": row.name, "api_base": row.api_base})
-        chat.tell(f"model: {name}{kept}")
-
-
-def _asked_for(name: str, models: Mapping[str, ModelRow], now: ModelInUse) -> ModelRow:
-    """Return the model of a typed name: the one that a local server offers, else at the server of
-    the present one."""
-    row = models.get(name, ModelRow(name, "", ready=True))
-    stays = row.api_base is None and same_provider(name, now.name)
-    return replace(row, api_base=now.api_base) if stays else row
-
-
-async def _new_key(chat: ChatScreen, missing: Missing) -> bool:
-    """Ask for a new key; returns whether one was kept."""
-    page = FirstRun(missing, (await chat.outbox.ready()).keep_key)
-    await chat.app.push_screen_wait(page)
-    return page.key_kept
-
-
-async def effort(chat: ChatScreen, argument: str) -> None:
-    """Handle `/effort [off|low|medium|high|TOKENS]`. Raises ConfigError."""
-    client = await chat.outbox.ready()
-    if not argument:
-        now = client.agent.model.effort
-        chat.tell("thinking: " + ("the provider's default" if now is None else said_effort(now)))
-        return
-    wanted = parse_effort(argument)
-    refused = await client.finish(SetEffort(wanted))
-    if refused is not None:
-        chat.tell(refused.reason)
-        return
-    chat.tell(
-        f"thinking: {said_effort(wanted)}, from the next answer on{await client.keep({'thinking': wanted})}"
-    )
 
 
 async def theme(chat: ChatScreen, argument: str) -> None:
@@ -301,16 +252,27 @@ async def theme(chat: ChatScreen, argument: str) -> None:
 
 
 async def keys(chat: ChatScreen, argument: str) -> None:
-    await _show(chat, KeySheet(keymap_of(chat)))
+    await chat.app.push_screen_wait(KeySheet(keymap_of(chat)))
 
 
 async def help_page(chat: ChatScreen, argument: str) -> None:
-    await _show(chat, TextScreen("Help", help_markdown(keymap_of(chat).table)))
+    await chat.app.push_screen_wait(TextScreen("Help", help_markdown(keymap_of(chat).table)))
 
 
 async def info_page(about: About, chat: ChatScreen, argument: str = "") -> None:
-    text = (await chat.outbox.ready()).info_page(about)
-    await _show(chat, TextScreen(about.capitalize(), text))
+    await show_facts(chat, await (await chat.outbox.ready()).facts(about))
+
+
+async def show_facts(chat: ChatScreen, facts: Facts) -> None:
+    """Show a page of facts, then run the command that was chosen on it."""
+    line = await chat.app.push_screen_wait(FactsPage(facts))
+    chosen = parse_input(line or "", keymap_of(chat).table.commands)
+    if isinstance(chosen, CommandInput):
+        run(chat, chosen.row, chosen.arguments)
+    elif line:
+        chat.tell(
+            mistyped(line, keymap_of(chat).table.commands, keymap_of(chat).table.switched_off)
+        )
 
 
 status, cost, context = (
@@ -318,14 +280,5 @@ status, cost, context = (
     partial(info_page, "cost"),
     partial(info_page, "context"),
 )
-config, skills = partial(info_page, "config"), partial(info_page, "skills")
-
-
-async def _pick(
-    chat: ChatScreen, title: str, rows: Sequence[PickerRow], *, marked: str = ""
-) -> str | None:
-    return await chat.app.push_screen_wait(Picker(title, rows, marked=marked))
-
-
-async def _show(chat: ChatScreen, page: Any) -> None:
-    await chat.app.push_screen_wait(page)
+stats, agents = partial(info_page, "stats"), partial(info_page, "agents")
+skills, extensions = partial(info_page, "skills"), partial(info_page, "extensions")

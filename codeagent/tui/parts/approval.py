@@ -42,6 +42,7 @@ _ASKS = {
     "apply_patch": "Apply this patch?",
     "json_write": "Change this file?",
     "git_commit": "Make this commit?",
+    "open_pull_request": "Open this pull request?",
     HOSTS: "Let this command reach the network?",
 }
 _SCROLLING = {
@@ -335,8 +336,8 @@ def _rule(waiting: ApprovalRequested, keep_key: str, *, keep: bool) -> Writing:
 
 
 def _edit(asked: Asked) -> Writing | Say:
-    """Let the user edit the arguments: a command in the line, anything else in the user's
-    editor."""
+    """Let the user edit the arguments: a command or a message of one line in the line, anything
+    else in the user's editor."""
     waiting = asked.waiting
     edit = call_edit(waiting.name, waiting.arguments)
     if edit is None:

@@ -14,7 +14,14 @@ from codeagent.core.display import DiffBlock, DisplayBlock, QuestionBlock
 from codeagent.core.json_types import MAIN
 from codeagent.core.policy import ALWAYS_ASKS
 from codeagent.core.sanitize import visible
-from codeagent.tui.parts.line_pane import Piece, blank, diff_piece, marked_piece, wrapped_piece
+from codeagent.tui.parts.line_pane import (
+    Piece,
+    blank,
+    diff_piece,
+    markdown_piece,
+    marked_piece,
+    wrapped_piece,
+)
 from codeagent.tui.rendering.diff import DiffRow, counts, diff_rows
 from codeagent.tui.rendering.lines import Line, flat
 from codeagent.tui.rendering.marked import marked_lines
@@ -133,17 +140,7 @@ def question_pieces(question: QuestionBlock, picked: int | None) -> tuple[Piece,
     """Return the question as Markdown, then the numbered answers; `picked` is the marked one, from
     0."""
     options = (_option(at, text, picked == at) for at, text in enumerate(question.options))
-    return (_asked(question.question), *((blank,) if question.options else ()), *options)
-
-
-def _asked(text: str) -> Piece:
-    def make(width: int, palette: Palette) -> Iterator[Line]:
-        # markdown_it is heavy, and not needed until the first question.
-        from codeagent.tui.rendering.markdown import render_markdown
-
-        yield from render_markdown(text, width, palette)
-
-    return make
+    return (markdown_piece(question.question), *((blank,) if question.options else ()), *options)
 
 
 def _option(at: int, text: str, picked: bool) -> Piece:

@@ -40,7 +40,7 @@ _INDENT = 6
 _END = 1_000
 """Characters shown of each end of a long target."""
 _OUTLINE = 6
-"""Rows shown of a plan, which is in the conversation above in full."""
+"""Rows shown of a plan that the user changed; the original is in the conversation above."""
 _FENCE = re.compile(r"\s{0,3}(```|~~~)")
 _ITEM = re.compile(r"\s{0,3}(?:#{1,6}|[-*+]|\d{1,3}[.)])\s+\S")
 _HEADING = re.compile(r"\s{0,3}#{1,6}\s+")
@@ -48,7 +48,6 @@ _LIMITS = ("budget", "limit")
 _UNASKED = ("step", *_LIMITS)
 """The reasons for pauses that the user did not just ask for."""
 _CONTINUING = "continuing"
-_SKIPPED = Say("it is already skipped")
 _NO_EDIT = Say("it cannot be edited: its arguments are not JSON")
 _BACK = CardChoice("esc", "back")
 
@@ -115,7 +114,7 @@ def plan_content(plan: PlanReady, text: str, *, sent: str) -> CardContent:
         scope="plan",
         left=(Part(f"Plan ready{changed}", 90, "strong"),),
         right=(Part(f"{lines} {'line' if lines == 1 else 'lines'}", 50),),
-        body=plan_pieces(text),
+        body=plan_pieces(text) if changed else (),
         drawn_of=text,
         choices=(
             CardChoice("p", "start", keep=95, does=_start(text, "ask")),
@@ -142,7 +141,7 @@ def summary_content(summary: SummaryReady, text: str, *, sent: str) -> CardConte
         scope="summary",
         left=(Part(f"Summary to replace the older part{changed}", 90, "strong"),),
         right=(Part(replaces, 50),),
-        body=plan_pieces(text),
+        body=plan_pieces(text) if changed else (),
         drawn_of=text,
         choices=(
             CardChoice(
@@ -176,11 +175,11 @@ def pause_choices(
         out.append(CardChoice("s", "step one batch", "step", 70, does=_go_on(step=True)))
     if paused.calls:
         call = paused.calls[marked]
-        skipped = _SKIPPED if call.state == "skipped" else None
+        skip = SkipCall(call.call_id, on=not call.skipped)
         out += [
-            CardChoice("x", "skip", keep=90, does=skipped or Send((SkipCall(call.call_id),))),
-            CardChoice("X", "skip, because…", "because…", 60, does=skipped or _reason(call)),
-            CardChoice("e", "edit", keep=80, does=skipped or partial(call_write, call)),
+            CardChoice("x", "skip" if skip.on else "undo skip", keep=90, does=Send((skip,))),
+            CardChoice("X", "skip, because…", "because…", 60, does=_reason(call)),
+            CardChoice("e", "edit", keep=80, does=partial(call_write, call)),
         ]
         out.append(CardChoice("text", "or type a correction", "or correct it", 50))
     else:
@@ -250,10 +249,10 @@ def _written_call(call_id: str, edit: CallEdit, text: str) -> Send | Say:
 def state_of(call: PausedCall) -> str:
     """Return what will happen to a call: `runs`, `will ask`, `denied: …`, `skipped`, `edited,
     runs`."""
-    if call.state == "skipped":
+    if call.skipped:
         return "skipped"
     words = {"auto": "runs", "prompt": "will ask", "deny": "denied"}[call.permission]
-    if call.state == "edited":
+    if call.edited:
         return f"edited, {words}"
     return f"{words}: {flat(call.reason)}" if call.permission == "deny" and call.reason else words
 
@@ -300,7 +299,7 @@ def plan_pieces(text: str) -> tuple[Piece, ...]:
             words = cut_end(flat(row[heading.end() :] if heading else row), width)
             yield line([(words, palette.strong if heading else palette.text)])
         if len(shown) < len(rows):
-            yield line([(cut_end(f"… {len(rows) - _OUTLINE} more above", width), palette.muted)])
+            yield line([(cut_end(f"… {len(rows) - _OUTLINE} more", width), palette.muted)])
 
     return (make,)
 
@@ -351,7 +350,8 @@ def _call(calls: Sequence[PausedCall], at: int, marked: bool) -> Piece:
             yield from marked_piece(call.target, "text", lead=" " * _INDENT)(width, palette)
         # There may be a better reason than that this tool always asks.
         asks = (
-            call.state == "planned"
+            not call.skipped
+            and not call.edited
             and call.permission == "prompt"
             and call.reason not in ("", ALWAYS_ASKS)
         )
@@ -363,6 +363,6 @@ def _call(calls: Sequence[PausedCall], at: int, marked: bool) -> Piece:
 
 
 def _style(call: PausedCall) -> StyleName:
-    if call.state == "planned":
-        return PERMISSION[call.permission]
-    return "muted" if call.state == "skipped" else "accent"
+    if call.skipped:
+        return "muted"
+    return "accent" if call.edited else PERMISSION[call.permission]

@@ -103,12 +103,16 @@ class Card(ShownCard):
         event.stop()
         self._guard.close()
 
-    def on_key(self, event: Key) -> None:
+    async def on_key(self, event: Key) -> None:
         if event.key in ("escape", "tab"):
             self._step_back(event.key)
         elif not self.has_focus:
             if not self._typing(event.key):
                 return
+        elif (write := self.line.write) is not None and event.key == "enter" and write.allows:
+            self.say(TOO_SOON)
+        elif write is not None and await self.line.type_ahead(event):
+            pass
         elif not self._take(self._letters.get(event.key, "")):
             if not event.is_printable:
                 return
@@ -289,7 +293,7 @@ class Card(ShownCard):
     def _write(self, write: Writing) -> None:
         """Let the user write: in the line if it can show all of the text, else in their editor."""
         begun = self._waiting.begun(write)
-        if write.suffix and not (write.purpose == "command" and fits_line(begun)):
+        if write.suffix and not (write.purpose in ("command", "message") and fits_line(begun)):
             self.run_worker(self.write_outside(write), group="edit", exclusive=True)
             return
         self.open_line(write, begun)

@@ -156,7 +156,7 @@ class Writing:
     subject: str
     """The id of what it is about, or the text of the plan or summary; a draft is kept as long as
     that waits."""
-    purpose: Literal["reason", "answer", "rule", "command", "json", "plan", "summary"]
+    purpose: Literal["reason", "answer", "rule", "command", "message", "json", "plan", "summary"]
     then: Callable[[str], "Send | Say | Fill | None"]
     """What sending the text does; None if the text is only kept."""
     text: str = ""

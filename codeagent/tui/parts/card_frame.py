@@ -7,7 +7,7 @@ from rich.cells import cell_len
 from textual import on
 from textual.app import ComposeResult
 from textual.containers import Vertical
-from textual.events import Paste
+from textual.events import Key, Paste
 from textual.message import Message
 from textual.widgets import Input
 
@@ -16,7 +16,7 @@ from codeagent.core.sanitize import visible
 from codeagent.tui.keymap import keymap_of
 from codeagent.tui.parts.card_content import CardContent, Check, Writing
 from codeagent.tui.parts.card_keys import ChoiceRow, labelled
-from codeagent.tui.parts.line_input import LineInput
+from codeagent.tui.parts.line_input import LineInput, types_text
 from codeagent.tui.parts.line_pane import LinePane
 from codeagent.tui.parts.rows import SEPARATOR, Part, RowWidget, RuleRow, fit, styled
 from codeagent.tui.rendering.lines import Line, cut_end, line
@@ -101,6 +101,16 @@ class CardLine(Vertical):
         self._input.cursor_position = len(text)
         self._input.focus()
         self._look()
+
+    async def type_ahead(self, event: Key) -> bool:
+        """Take a key that was typed before the line had the focus; False if it is not for text."""
+        if types_text(event):
+            self._input.insert_text_at_cursor(event.character or "")
+        elif event.key == "enter":
+            await self._input.action_submit()
+        else:
+            return False
+        return True
 
     def turn(self, write: Writing) -> None:
         """Use the same text for another purpose."""

@@ -83,14 +83,10 @@ class ShownCard(CardFrame):
         return self.scope in ("boundary", "plan", "summary") and self._guard.new
 
     @property
-    def plan(self) -> str:
-        """The plan that would be started, with the user's changes; empty if none is ready."""
-        return self._waiting.plan
-
-    @property
-    def summary(self) -> str:
-        """The summary that would be used, with the user's changes; empty if none waits."""
-        return self._waiting.summary
+    def text(self) -> str:
+        """The plan that would be started, or the summary that would be used, with the user's
+        changes; empty if none waits."""
+        return self._waiting.text
 
     def refuse(self, call_id: str, problem: str) -> bool:
         """Say why the edit of a call was refused; False if the call is gone."""
@@ -143,7 +139,13 @@ class ShownCard(CardFrame):
             self.close_line()
         if before is None or (content.id, content.drawn_of) != (before.id, before.drawn_of):
             self.fill(content)
-        self.draw(content, lambda: self._gate.why_closed(content.to_read, key=self.reading_key))
+        self.draw(content, lambda: self._why_closed(content))
+
+    def _why_closed(self, content: CardContent) -> str:
+        """Return what to say about reading on; nothing while a page covers the card."""
+        if self.app.screen is not self.screen:
+            return ""
+        return self._gate.why_closed(content.to_read, key=self.reading_key)
 
     def _look(self) -> None:
         """Record what is on screen, and update the keys as time passes."""

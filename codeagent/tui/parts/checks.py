@@ -2,6 +2,8 @@
 
 import json
 import re
+from collections.abc import Mapping
+from dataclasses import field
 from typing import Literal
 
 from codeagent.core.approval_events import ApprovalRequested
@@ -15,6 +17,8 @@ from codeagent.tui.rendering.marked import odd_letters, unseen
 
 _COMMANDS = "bash"
 """The tool whose calls may consist of a command only."""
+_WITH_MESSAGE = ("git_commit", "open_pull_request")
+"""The tools whose calls are edited as the message that they send."""
 _AGAIN = ("you are asked again, about the edited call",)
 SESSION = "for this session"
 ALWAYS = "always, in this folder"
@@ -32,21 +36,23 @@ _PLAIN = re.compile(r"[A-Za-z0-9_.+-]+(?: +[A-Za-z0-9_@%+=:,./-]+)*")
 class CallEdit:
     """A call's arguments as text."""
 
-    kind: Literal["command", "json"]
+    kind: Literal["command", "json", "message"]
     text: str
+    others: Mapping[str, object] = field(default_factory=dict)
+    """The arguments besides the message, which stay as they are."""
 
     @property
     def suffix(self) -> str:
         """The suffix of the editor's file."""
-        return ".sh" if self.kind == "command" else ".json"
+        return {"command": ".sh", "json": ".json", "message": ".md"}[self.kind]
 
     def arguments(self, text: str) -> str:
         """Return the edited text as JSON arguments. Raises ValueError, which says in a phrase what
         is wrong."""
-        if self.kind == "command":
+        if self.kind != "json":
             if not text.strip():
-                raise ValueError("the command is empty")
-            return json.dumps({"command": text}, ensure_ascii=False)
+                raise ValueError(f"the {self.kind} is empty")
+            return json.dumps({**self.others, self.kind: text}, ensure_ascii=False)
         try:
             edited = json.loads(text, parse_constant=_refuse)
         except json.JSONDecodeError as error:
@@ -79,6 +85,9 @@ def call_edit(name: str, arguments: str) -> CallEdit | None:
     command = given.get("command")
     if name == _COMMANDS and set(given) == {"command"} and isinstance(command, str):
         return CallEdit("command", command)
+    message = given.get("message")
+    if name in _WITH_MESSAGE and isinstance(message, str) and not unseen(message.replace("\n", "")):
+        return CallEdit("message", message, given)
     return CallEdit("json", _indented(given))
 
 

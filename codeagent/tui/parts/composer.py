@@ -1,9 +1,10 @@
 """The composer: where the user types, what its keys do, and how sent text is understood."""
 
 import asyncio
-from collections.abc import Callable, Sequence
+from collections.abc import Awaitable, Callable, Sequence
 from typing import Literal
 
+from rich.text import Text
 from textual import work
 from textual.actions import SkipAction
 from textual.events import Blur, Key
@@ -11,11 +12,12 @@ from textual.message import Message
 from textual.widgets.text_area import EditResult
 
 from codeagent.core.dataclass import dataclass
+from codeagent.core.lazy_regex import lazy_regex
 from codeagent.core.sanitize import on_one_line
 from codeagent.tui.actions import Action
 from codeagent.tui.bindings import bindings
 from codeagent.tui.fuzzy import PathIndex
-from codeagent.tui.parts.prompt_text import PromptText
+from codeagent.tui.parts.prompt_text import harmless
 from codeagent.tui.parts.suggestions import (
     ChoiceList,
     Completion,
@@ -35,13 +37,21 @@ from codeagent.tui.parts.typed_input import (
     find_command,
     parse_input,
 )
+from codeagent.tui.parts.vim_prompt import VimPrompt
 from codeagent.tui.prompt_history import HistoryWalk, PromptHistory
+from codeagent.tui.rendering.palette import palette_of
 
+_PATH = lazy_regex(r"['\"]?(file://)?/[^\n]{1,4000}\n?\Z")
+"""What a terminal pastes for a file that is dropped on it."""
+_MENTION = lazy_regex(r"(?<![^\s(\[{'\"])@(?:\"([^\"\n]+)\"|([^\s\"]+?)(?=[:\s]|\Z))")
+"""A file that a prompt names, without its lines."""
+_RECENT = 200
+"""Earlier prompts in which recently used files are looked for."""
 _PAUSE = 0.03
 """Seconds without a key after which files are searched."""
 
 
-class Composer(PromptText):
+class Composer(VimPrompt):
     """Posts what the user wants as messages; sent text is in the history before its message is
     posted."""
 
@@ -60,7 +70,7 @@ class Composer(PromptText):
         card, end: Tab or End in an empty composer. take_back: Up in an empty composer while
         something is queued. editor: continue in the user's editor. files: the first `@` of a
         prompt, and every `@` until `set_files` was called. commands: the first `/` of a prompt;
-        `set_commands` is called if they have changed. keys: `?` in an empty composer.
+        `set_commands` is called in answer. keys: `?` in an empty composer.
         """
 
         what: Literal["card", "end", "take_back", "editor", "files", "commands", "keys"]
@@ -72,6 +82,8 @@ class Composer(PromptText):
         self.search = HistorySearch()
         """The search of the history; directly above the composer in the layout."""
         self.commands = commands
+        self.awaits_commands = False
+        """`set_commands` is to be called: there may be more than `commands`."""
         self.running = False
         """The agent is working: Tab queues what is typed."""
         self.has_queue = False
@@ -79,6 +91,14 @@ class Composer(PromptText):
         self.keeps: Callable[[bool], bool] = lambda later: False
         """Asked before text is sent, `later` or now: whether it stays here, because the user is
         asked about it."""
+        self.mention_of: Callable[[str | None], Awaitable[str]] | None = None
+        """Returns the mention to insert in place of a pasted text, or for the image on the clipboard
+        (None); empty: it is not a path, or there is no image."""
+        self._looking = 0
+        """How many pastes are being looked at: what they bring goes with the text."""
+        self._send_then: bool | None = None
+        """Whether the text is to be sent then, `later` or now."""
+        self._marked: Sequence[str] = ()
         self._prompts = history
         self._walk: HistoryWalk | None = None
         self._paths: tuple[str, ...] = ()
@@ -97,6 +117,59 @@ class Composer(PromptText):
         self._walk = None
         return super().clear()
 
+    def _take_in(self, text: str) -> None:
+        """Insert foreign text; a path that was dropped becomes what it stands for."""
+        super()._take_in(text)
+        if self.mention_of is not None and _PATH.match(text):
+            self._look_at(self.mention_of(text), text)
+
+    def action_paste(self) -> None:
+        """Paste the image on the clipboard, or else what was copied in this app."""
+        if self.mention_of is None:
+            super().action_paste()
+        else:
+            self._look_at(self.mention_of(None), None)
+
+    def _look_at(self, asked: Awaitable[str], text: str | None) -> None:
+        self._looking += 1
+        self._take_meant(asked, text)
+
+    @work(group="paste")
+    async def _take_meant(self, asked: Awaitable[str], text: str | None) -> None:
+        try:
+            self._put(await asked, text)
+        finally:
+            self._looking -= 1
+        if not self._looking and (later := self._send_then) is not None:
+            self._send_then = None
+            self.send(later=later)
+
+    def _put(self, meant: str, text: str | None) -> None:
+        if text is None:
+            gap = self._gap_at(*min(self.selection))
+            super()._take_in(f"{gap}{meant} " if meant else self.app.clipboard)
+        elif meant and (at := self.typed.rfind(shown := harmless(text).rstrip("\n"))) >= 0:
+            gap = self._gap_at(*self._place(at))
+            self.replace(f"{gap}{meant} ", self._place(at), self._place(at + len(shown)))
+
+    def _gap_at(self, row: int, column: int) -> str:
+        """Return the space that a mention there needs before it: within a word it is only text."""
+        before = self.document.get_line(row)[:column]
+        return "" if not before or before[-1].isspace() or before[-1] in "([{'\"" else " "
+
+    def mark_mentions(self, names: Sequence[str]) -> None:
+        """Highlight these names after an `@`: they are attachments."""
+        self._marked = names
+        self.notify_style_update()
+        self.refresh()
+
+    def get_line(self, line_index: int) -> Text:
+        content = super().get_line(line_index)
+        if self._marked:
+            words = [f"@{quote}{name}{quote}" for name in self._marked for quote in ("", '"')]
+            content.highlight_words(words, palette_of(self).accent)
+        return content
+
     def _show(self, typed: str) -> None:
         """Show text from elsewhere without opening a list: Up and Enter act on the text."""
         super()._show(typed)
@@ -110,6 +183,10 @@ class Composer(PromptText):
         """When the user last typed, here or in the search, on the clock of `time.monotonic`."""
         return max(self.typed_at, self.search.typed_at)
 
+    @property
+    def closes_first(self) -> bool:
+        return self.choices.is_open
+
     def set_edited(self, before: str, after: str) -> None:
         """Show the edited version of `before`; text that was added to the composer meanwhile stays
         in front of it."""
@@ -120,13 +197,11 @@ class Composer(PromptText):
     def set_commands(self, commands: Sequence[Action]) -> None:
         """Set the commands that `/` offers."""
         self.commands = commands
-        if (
-            self.choices.is_open
-            and not self.choices.moved
-            and self._word is not None
-            and self._word.kind == "command"
-        ):
-            self.choices.offer(command_choices(self._word.query, commands))
+        self.awaits_commands = False
+        word = self._word
+        if word is None or word.kind == "file" or word == self._searched or self.choices.moved:
+            return
+        self._offer()
 
     def set_files(self, paths: Sequence[str]) -> None:
         """Set what `@` offers: paths (directories end with a slash) and the resources of
@@ -181,7 +256,10 @@ class Composer(PromptText):
         self.send(later=True)
 
     def send(self, *, later: bool) -> None:
-        """Send the text: now, or for when the agent is done."""
+        """Send the text: now, or for when the agent is done; not before it has what was pasted."""
+        if self._looking:
+            self._send_then = later
+            return
         if self.keeps(later):
             return
         expand = self._chips.expand
@@ -299,6 +377,8 @@ class Composer(PromptText):
 
     def _unfinished(self) -> Unfinished | None:
         row, column = self.cursor_location
+        if self.vim_mode in ("normal", "visual"):
+            return None
         if not self.selection.is_empty or row >= self.document.line_count:
             return None
         return unfinished_at(self.document.get_line(row), row, column)
@@ -327,6 +407,7 @@ class Composer(PromptText):
     def _want(self, what: Literal["files", "commands"]) -> None:
         if what not in self._asked:
             self._asked.add(what)
+            self.awaits_commands |= what == "commands"
             self.post_message(self.Wanted(what))
 
     @work(group="files", exclusive=True)
@@ -346,22 +427,32 @@ class Composer(PromptText):
 
     def _offer_paths(self, word: Unfinished, paths: Sequence[str]) -> None:
         self._searched = word
+        paths = self._recent_first(paths, word.query)
         self.choices.offer(() if word.query in paths else file_choices(paths))
+
+    def _recent_first(self, paths: Sequence[str], query: str) -> Sequence[str]:
+        """Put those first that contain the query and that earlier prompts name, the latest first;
+        without a query, others that are named as well."""
+        wanted = query.casefold()
+        known = (
+            [name for name in paths if wanted in name.casefold()] if query else self._files or ()
+        )
+        earlier = "\n".join(reversed(self._prompts.entries[-_RECENT:]))
+        named = (quoted or bare for quoted, bare in _MENTION.findall(earlier))
+        return tuple(dict.fromkeys((*(name for name in named if name in known), *paths)))
 
     @property
     def _chooses_on_enter(self) -> bool:
         """Whether Enter chooses the offered completion: it does unless the typed text is already
-        complete."""
+        complete, or may be once all commands are known."""
         self._keep_up()
-        if self._word is None or (self._word.kind == "input" and not self.choices.moved):
+        word = self._word
+        if word is None or self.choices.chosen is None:
             return False
-        if (
-            self._word.kind == "command"
-            and not self.choices.moved
-            and find_command(self._word.query, self.commands)
-        ):
-            return False
-        return self.choices.chosen is not None
+        if word.kind == "file" or self.choices.moved:
+            return True
+        complete = self.awaits_commands or find_command(word.query, self.commands)
+        return word.kind == "command" and not complete
 
     def _keep_up(self) -> None:
         """Update the list before a key is handled: keys may be faster than change messages and file

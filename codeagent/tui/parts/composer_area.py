@@ -1,16 +1,23 @@
 """The composer with the rule above it, which shows the mode, and the lists that open above it."""
 
+from collections.abc import Sequence
+
+from rich.segment import Segment
 from textual.app import ComposeResult
 from textual.containers import Vertical
 from textual.events import Resize
 
 from codeagent.tui.parts.composer import Composer
-from codeagent.tui.parts.rows import SEPARATOR, Part, RuleRow
+from codeagent.tui.parts.rows import SEPARATOR, Part, RowsWidget, RuleRow
 from codeagent.tui.parts.status import MODE_MEANS, mode_style, prompt_words
 from codeagent.tui.parts.suggestions import ChoiceList, HistorySearch
-from codeagent.tui.rendering.lines import flat
+from codeagent.tui.rendering.attached import attached_row
+from codeagent.tui.rendering.lines import Line, flat, indented, line, paragraph
+from codeagent.tui.rendering.palette import Palette
 from codeagent.tui.state import UiState
 
+_INDENT = "  "
+_MOST_CHIPS = 4
 _AIRY = 16
 """Rows of a screen from which on there is a blank row above the rule."""
 _WIDE = 60
@@ -18,6 +25,35 @@ _WIDE = 60
 _ROOMY = 10
 """Rows of a screen from which on there is a rule; two more are needed below a card, which has its
 own."""
+
+
+class AttachmentRows(RowsWidget):
+    """The attachments of the text, a row each: name and size."""
+
+    DEFAULT_CSS = """
+    AttachmentRows { height: auto; width: 1fr; display: none; }
+    """
+
+    def __init__(self) -> None:
+        super().__init__()
+        self._chips: tuple[tuple[str, str], ...] = ()
+        self._refusal = ""
+
+    def show(self, chips: Sequence[tuple[str, str]], refusal: str = "") -> None:
+        """Show these names with their sizes; `refusal` is why they cannot be sent."""
+        self._chips = tuple(chips)
+        self._refusal = refusal
+        self.display = bool(chips)
+        self.refresh(layout=True)
+
+    def rows(self, width: int, palette: Palette) -> Sequence[Line]:
+        room = width - len(_INDENT)
+        shown = [attached_row(*chip, room, palette) for chip in self._chips[:_MOST_CHIPS]]
+        if more := len(self._chips) - len(shown):
+            shown.append(line([(f"… {more} more", palette.muted)]))
+        if self._refusal:
+            shown += paragraph(f"! {flat(self._refusal)}", room, palette.warning)
+        return [indented(row, Segment(_INDENT)) for row in shown]
 
 
 class ComposerArea(Vertical):
@@ -41,12 +77,14 @@ class ComposerArea(Vertical):
         self._state = state
         self._mode_key = mode_key
         self._rule = RuleRow(("─", "─"))
+        self._attached = AttachmentRows()
 
     def compose(self) -> ComposeResult:
         yield self._rule
         yield self.composer.choices
         yield self.composer.search
         yield self.composer
+        yield self._attached
 
     def on_mount(self) -> None:
         for model in (self._state.status, self._state.boundary, self._state.approvals):
@@ -66,10 +104,25 @@ class ComposerArea(Vertical):
         words = (flat(mode), MODE_MEANS.get(mode) if wide else "")
         self._rule.show(
             (Part(SEPARATOR.join(filter(None, words)), 90, mode_style(mode)),),
-            (Part(f"{self._mode_key} changes it", 20),) if wide else (),
+            (
+                *((Part(vim, 80, "strong"),) if (vim := self.composer.vim_mode) else ()),
+                *((Part(f"{self._mode_key} changes it", 20),) if wide else ()),
+            ),
         )
 
+    @property
+    def shows_attached(self) -> bool:
+        return bool(self._attached.display)
+
+    def attach(self, chips: Sequence[tuple[str, str]], refusal: str = "") -> None:
+        """Show the attachments of the text below it; `refusal` is why it cannot be sent."""
+        self._attached.show(chips, refusal)
+        self.composer.mark_mentions([name for name, _ in chips])
+
     def on_resize(self, event: Resize) -> None:
+        self.sync()
+
+    def on_vim_prompt_mode_shown(self) -> None:
         self.sync()
 
     def on_choice_list_picked(self, event: ChoiceList.Picked) -> None:

@@ -38,19 +38,19 @@ class FindBar(Horizontal):
     class Closed(Message):
         """The search is over."""
 
-    def __init__(self) -> None:
+    def __init__(self, target: TranscriptView) -> None:
+        """It searches in `target`."""
         super().__init__()
-        self._target: TranscriptView | None = None
+        self._target = target
+        target.found = self.count
 
     def compose(self) -> ComposeResult:
         yield Static("find", classes="find--label", markup=False)
         yield LineInput(compact=True)
         yield Static("", classes="find--label", id="found", markup=False)
 
-    def open(self, target: TranscriptView, text: str = "") -> None:
-        """Search in `target`; without text, the last search is offered."""
-        self._target = target
-        target.found_more = self.count
+    def open(self, text: str = "") -> None:
+        """Search; without text, the last search is offered."""
         self.display = True
         box = self.query_one(LineInput)
         box.value = text or box.value
@@ -60,8 +60,7 @@ class FindBar(Horizontal):
         self._search(box.value)
 
     def close(self) -> None:
-        if self._target is not None:
-            self._target.clear_search()
+        self._target.clear_search()
         self.display = False
         self.post_message(self.Closed())
 
@@ -69,12 +68,10 @@ class FindBar(Horizontal):
         self.close()
 
     def action_next(self) -> None:
-        if self._target is not None:
-            self._target.next_match()
+        self._target.next_match()
 
     def action_previous(self) -> None:
-        if self._target is not None:
-            self._target.previous_match()
+        self._target.previous_match()
 
     @on(LineInput.Changed)
     def _changed(self, message: LineInput.Changed) -> None:
@@ -82,20 +79,20 @@ class FindBar(Horizontal):
         self._search(message.value)
 
     def _search(self, text: str) -> None:
-        if self._target is None:
-            return
-        if not text:
+        if text:
+            self._target.find(text)
+        else:
             self._target.clear_search()
-        self.count(self._target.find(text) if text else 0)
+            self.count(0, 0)
 
-    def count(self, found: int) -> None:
-        """Say how many matches there are."""
+    def count(self, place: int, found: int) -> None:
+        """Say which of how many matches is the current one."""
         searching = self.query_one(LineInput).value
         words = (
             ""
             if not searching
             else "nothing found"
             if not found
-            else f"{found} found · Enter up · Down down · Esc"
+            else f"{place} of {found} · Enter up · Down down · Esc"
         )
         self.query_one("#found", Static).update(words)

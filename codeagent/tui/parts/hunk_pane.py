@@ -1,10 +1,11 @@
 """A change of one file hunk by hunk: the rows, the answer for each hunk, and the pane that draws
 them."""
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Collection, Iterator, Sequence
 from sys import maxsize
 from typing import Literal
 
+from rich.segment import Segment
 from textual.strip import Strip
 
 from codeagent.core.dataclass import dataclass
@@ -26,7 +27,7 @@ from codeagent.tui.rendering.diff import (
 )
 from codeagent.tui.rendering.lines import Line, line, wrap
 from codeagent.tui.rendering.marked import unseen
-from codeagent.tui.rendering.palette import Palette, palette_of
+from codeagent.tui.rendering.palette import PLAIN, Palette, palette_of
 
 CONTEXT = 3
 """Unchanged lines shown before and after a hunk."""
@@ -136,7 +137,8 @@ class HunkSheet:
     @property
     def answers(self) -> tuple[HunkAnswer, ...]:
         """Return one answer for each hunk."""
-        return tuple(self._answer(at) for at in range(len(self.hunks)))
+        both = zip(self._rejected, self._own, strict=True)
+        return tuple(not no if no or own is None else own for no, own in both)
 
     @property
     def result(self) -> str:
@@ -190,8 +192,29 @@ class HunkSheet:
             lines = (*lines[:-1], lines[-1].removesuffix(self._carriage))
         own = (*lines, "") if closes else lines
         self._drafts[at] = text if own != hunk.new else None
-        self._rejected[at] = own == hunk.old
-        self._own[at] = None if own in (hunk.new, hunk.old) else own
+        self._use(at, own)
+
+    def take(self, text: str) -> bool:
+        """Answer so that `text` results; False if it changes lines outside the hunks, and then
+        nothing is answered."""
+        if not self.diff.after.endswith("\n"):
+            text = text.removesuffix("\n")  # many editors add one
+        before, rest = self.diff.before.split("\n"), f"\n{text}\n"
+        starts = [hunk.start for hunk in self.hunks]
+        ends = [hunk.start + len(hunk.old) for hunk in self.hunks]
+        own: list[tuple[str, ...]] = []
+        for start, end in zip([0, *ends], [*starts, len(before)], strict=True):
+            kept = "\n" + "".join(f"{line}\n" for line in before[start:end])
+            is_last = len(own) == len(self.hunks)
+            between, found, rest = (rest.rpartition if is_last else rest.partition)(kept)
+            if not found or (between and not own) or (rest and is_last):
+                return False
+            own.append(tuple(between.split("\n")[1:]))
+            rest = f"\n{rest}"
+        self._drafts = [None] * len(self.hunks)
+        for at, new in enumerate(own[1:]):
+            self._use(at, new)
+        return True
 
     def counts(self) -> dict[Word, int]:
         found: dict[Word, int] = {"accept": 0, "reject": 0, "edited": 0}
@@ -199,11 +222,11 @@ class HunkSheet:
             found[self.word(at)] += 1
         return found
 
-    def _answer(self, at: int) -> HunkAnswer:
-        own = self._own[at]
-        if self._rejected[at]:
-            return False
-        return True if own is None else own
+    def _use(self, at: int, lines: tuple[str, ...]) -> None:
+        """Answer so that these lines are the hunk's new ones."""
+        hunk = self.hunks[at]
+        self._rejected[at] = lines == hunk.old
+        self._own[at] = None if lines in (hunk.new, hunk.old) else lines
 
     def _is_last(self, at: int) -> bool:
         """Whether its last line is not followed by a newline."""
@@ -239,6 +262,8 @@ class HunkPane(LinePane):
         self._read: dict[int, set[int]] = {}
         """By width: the rows that were on screen."""
         self.current = 0
+        self.rejected: Collection[int] = ()
+        """Hunks drawn in the colour of secondary text."""
         self.seen: set[int] = set()
         """Hunks of which every row was on screen."""
 
@@ -259,13 +284,15 @@ class HunkPane(LinePane):
         self._words = words
         self._again()
 
-    def replace_hunks(self, hunks: Sequence[HunkRows], changed: int | None = None) -> None:
+    def replace_hunks(self, hunks: Sequence[HunkRows], changed: int | None = None) -> bool:
         """Show the same hunks with other lines around them, or with one `changed`, which has to be
-        seen again."""
+        seen again; False if that is what was shown."""
+        before = self._hunks
         self._hunks = hunks
         if changed is not None:
             self.seen.discard(changed)
         self._again()
+        return hunks != before
 
     def toggle_split(self) -> bool:
         """Switch between one and two columns; False if two do not fit."""
@@ -310,13 +337,27 @@ class HunkPane(LinePane):
     def render_line(self, y: int) -> Strip:
         at = self._heads.get(self.layout_width, {}).get(y + self.scroll_offset.y)
         if at is None:
-            return super().render_line(y)
+            strip = super().render_line(y)
+            return (
+                self._quiet(strip)
+                if self._hunk_at(y + self.scroll_offset.y) in self.rejected
+                else strip
+            )
         width, style = self.scrollable_content_region.width, self.rich_style
         return (
             self._head(at, width, palette_of(self))
             .adjust_cell_length(width, style)
             .apply_style(style)
         )
+
+    def _hunk_at(self, row: int) -> int | None:
+        places = self._places.get(self.layout_width, {})
+        return next((at for at, (first, end) in places.items() if first <= row < end), None)
+
+    def _quiet(self, strip: Strip) -> Strip:
+        body = self.rich_style + palette_of(self).muted
+        parts = (Segment(text, (own or PLAIN).without_color + body) for text, own, _ in strip)
+        return Strip(parts, strip.cell_length)
 
     def _again(self) -> None:
         """Lay everything out again, and stay at the current hunk."""

@@ -69,9 +69,32 @@ class Pane(ScrollView):
 
     can_focus = False
 
-    @abstractmethod
     def turn(self, key: str) -> bool:
-        """Scroll by a key: up, down, pageup, pagedown, home, end; False for any other."""
+        """Scroll by a key: up or k, down or j, left, right, pageup, pagedown, home, end; False for
+        any other."""
+        page = max(1, self.scrollable_content_region.height - 1)
+        x, y = self.scroll_offset
+        places = {
+            "up": (y - 1, x),
+            "k": (y - 1, x),
+            "down": (y + 1, x),
+            "j": (y + 1, x),
+            "pageup": (y - page, x),
+            "pagedown": (y + page, x),
+            "home": (0, 0),
+            "end": (self.max_scroll_y, x),
+            "left": (y, x - 8),
+            "right": (y, x + 8),
+        }
+        if key not in places:
+            return False
+        self.go_to(*places[key])
+        return True
+
+    def go_to(self, row: int, column: int = 0) -> None:
+        """Scroll `row` to the top and `column` to the left, or as far as possible."""
+        x, y = min(column, self.max_scroll_x), min(row, self.max_scroll_y)
+        self.scroll_to(max(0, x), max(0, y), animate=False)
 
     @abstractmethod
     def everything(self) -> str:
@@ -174,30 +197,9 @@ class LinePane(Pane):
         return self.complete and self.below == 0 and self.scrollable_content_region.height > 0
 
     def turn(self, key: str) -> bool:
-        """Scroll by a key, as every pane does; j and k work as well."""
-        page = max(1, self.scrollable_content_region.height - 1)
-        y = self.scroll_offset.y
-        match key:
-            case "up" | "k":
-                self.go_to(y - 1)
-            case "down" | "j":
-                self.go_to(y + 1)
-            case "pageup":
-                self.go_to(y - page)
-            case "pagedown":
-                self.go_to(y + page)
-            case "home":
-                self.go_to(0)
-            case "end":
-                self._to_end = not self.complete
-                self.go_to(len(self.lines))
-            case _:
-                return False
-        return True
-
-    def go_to(self, row: int) -> None:
-        """Scroll `row` to the top, or as far as possible."""
-        self.scroll_to(y=max(0, min(row, self.max_scroll_y)), animate=False)
+        if key == "end":
+            self._to_end = not self.complete
+        return super().turn(key)
 
     def on_mount(self) -> None:
         self.app.theme_changed_signal.subscribe(self, lambda theme: self._lay())
@@ -321,6 +323,17 @@ def marked_piece(text: str, style: StyleName, *, lead: str = "") -> Piece:
                 Segment(part, wanted if own in plain else own) for part, own, _ in found.strip
             )
             yield replace(found, strip=Strip([*front, *segments]), start=found.start + indent)
+
+    return make
+
+
+def markdown_piece(text: str) -> Piece:
+    """Return a piece for a text in Markdown; control characters in it are only drawn."""
+
+    def make(width: int, palette: Palette) -> Iterator[Line]:
+        from codeagent.tui.rendering.markdown import render_markdown  # loads a parser
+
+        yield from render_markdown(text, width, palette)
 
     return make
 

@@ -189,6 +189,10 @@ class PickerRow:
     about: str = ""
     warn: bool = False
     """Whether the description is a warning."""
+    keys: str = ""
+    """The key that does the same, at the right."""
+    heading: bool = False
+    """Whether it heads the rows below it, and cannot be chosen; not shown among matches."""
 
 
 class PickerList(MarkedList[PickerRow]):
@@ -202,9 +206,26 @@ class PickerList(MarkedList[PickerRow]):
     def key(self, row: PickerRow) -> object:
         return row.key
 
+    def is_heading(self, row: PickerRow) -> bool:
+        return row.heading
+
+    @property
+    def count(self) -> int:
+        return len(self._places())
+
     def show(self, rows: Sequence[PickerRow], *, mark: object = None) -> None:
+        self.refill(rows, "", mark)
+
+    @property
+    def longest(self) -> int:
+        """The cells of the longest text of a row."""
+        return self._longest
+
+    def refill(self, rows: Sequence[PickerRow], query: str, mark: object = None) -> None:
+        """Replace the rows, and show those that match; unless `mark` says which to mark, the mark
+        stays where it is if it can."""
         self._take(rows)
-        super().show(rows, mark=mark)
+        super().show(matching(rows, query), mark=mark)
 
     def narrow(self, query: str) -> None:
         """Show the matching rows, the best first; the mark stays on its row, or moves to the
@@ -219,10 +240,26 @@ class PickerList(MarkedList[PickerRow]):
         if self.marked is not before:
             self.post_message(self.Marked())
 
+    @property
+    def is_cut(self) -> bool:
+        """Whether there is a row without room for all of it."""
+        return any(map(self.whole, self._all))
+
+    def whole(self, row: PickerRow) -> str:
+        """Return a row in full if it is cut; else an empty text."""
+        room = self.scrollable_content_region.width - 4
+        drawn = "".join(text for text, _ in self.parts(row, room, Palette(), marked=False))
+        said = flat(f"{row.text}  {row.about}".strip())
+        return said if drawn.count("…") > said.count("…") or flat(row.about) not in drawn else ""
+
     def parts(self, row: PickerRow, width: int, palette: Palette, *, marked: bool) -> Styled:
         text, about = flat(row.text), flat(row.about)
+        if row.heading:
+            return [(f" {text}", palette.heading)]
+        widest = max(width // 2, width - self._beside - 2)
+        column = min(max(self._column, cell_len(text)), widest)
+        width -= cell_len(row.keys) and cell_len(row.keys) + 2
         if about and width >= _BESIDE:
-            column = min(self._column, max(width // 2, width - self._beside - 2))
             text = set_cell_size(cut_end(text, column), column)
             about = "  " + cut_end(about, width - column - 2)
         elif about and row.warn:
@@ -231,11 +268,15 @@ class PickerList(MarkedList[PickerRow]):
         else:
             text, about = cut_end(text, width), ""
         beside = None if marked else palette.warning if row.warn else palette.muted
-        return [(text, palette.text), (about, beside)]
+        gap = " " * (width + 2 - cell_len(text + about)) if row.keys else ""
+        return [(text, palette.text), (about, beside), (gap + row.keys, palette.strong)]
 
     def _take(self, rows: Sequence[PickerRow]) -> None:
         self._all = tuple(rows)
-        self._column = max((cell_len(flat(row.text)) for row in rows), default=0)
+        sizes = sorted(cell_len(flat(row.text)) for row in rows if not row.heading)
+        # A few long rows do not push the descriptions of all others aside.
+        self._column = sizes[len(sizes) * 9 // 10] if sizes else 0
+        self._longest = sizes[-1] if sizes else 0
         self._beside = max((cell_len(flat(row.about)) for row in rows), default=0)
         self.nothing = "nothing matches" if rows else "there is nothing here yet"
 
@@ -248,7 +289,7 @@ def matching(rows: Sequence[PickerRow], query: str) -> tuple[PickerRow, ...]:
         return tuple(rows)
     pattern = scattered(wanted)
     ranked: list[tuple[int, int, PickerRow]] = []
-    for place, row in enumerate(rows):
+    for place, row in enumerate(row for row in rows if not row.heading):
         text = flat(row.text).lower()
         if text.startswith(wanted):
             rank = 0

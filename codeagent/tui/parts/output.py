@@ -190,25 +190,6 @@ class OutputPane(Pane):
     def everything(self) -> str:
         return self.text.whole
 
-    def turn(self, key: str) -> bool:
-        """Scroll by a key, as every pane does; left and right work as well."""
-        page = max(1, self.scrollable_content_region.height - 1)
-        x, y = self.scroll_offset
-        places = {
-            "up": (x, y - 1),
-            "down": (x, y + 1),
-            "pageup": (x, y - page),
-            "pagedown": (x, y + page),
-            "home": (0, 0),
-            "end": (x, self.max_scroll_y),
-            "left": (x - 8, y),
-            "right": (x + 8, y),
-        }
-        if key not in places:
-            return False
-        self._go(*places[key])
-        return True
-
     def find(self, text: str) -> OutputMatch | None:
         """Go to the first match on screen or below; an empty text ends the search."""
         self._query = text
@@ -284,13 +265,8 @@ class OutputPane(Pane):
             left = cells(self.text.plain(found.row)[: found.start])
             if not x <= left < x + region.width - len(self._query):
                 x = left - region.width // 3 if left >= region.width - len(self._query) else 0
-            self._go(x, y)
+            self.go_to(y, x)
         return found
-
-    def _go(self, x: int, y: int) -> None:
-        self.scroll_to(
-            max(0, min(x, self.max_scroll_x)), max(0, min(y, self.max_scroll_y)), animate=False
-        )
 
 
 class JobTail(OutputPane):
@@ -324,7 +300,7 @@ class JobTail(OutputPane):
         if self.following:
             self.call_after_refresh(self._to_end)
         elif fell > 0:
-            self._go(self.scroll_offset.x, self.scroll_offset.y - fell)
+            self.go_to(self.scroll_offset.y - fell, self.scroll_offset.x)
         self.refresh()
 
     def on_resize(self, event: Resize) -> None:
@@ -339,4 +315,4 @@ class JobTail(OutputPane):
 
     def _to_end(self) -> None:
         if self.following:
-            self._go(self.scroll_offset.x, self.max_scroll_y)
+            self.go_to(self.max_scroll_y, self.scroll_offset.x)

@@ -136,6 +136,8 @@ class PromptText(TextArea, inherit_bindings=False):
         super().__init__(compact=True, highlight_cursor_line=False)
         self.cursor_blink = False
         self._killed = ""
+        self.mark = _MARK
+        """The sign before the first row; as wide as the gutter."""
         self.typed_at = float("-inf")
         """When the user last changed the text, on the clock of `time.monotonic`."""
 
@@ -209,7 +211,10 @@ class PromptText(TextArea, inherit_bindings=False):
     async def _on_paste(self, event: Paste) -> None:
         event.stop()
         event.prevent_default()
-        self._take_in(event.text)
+        if event.text:
+            self._take_in(event.text)
+        else:  # some terminals send nothing for a clipboard that holds no text
+            self.action_paste()
 
     def _take_in(self, text: str) -> None:
         """Insert foreign text at the cursor, as a chip if it is long."""
@@ -335,7 +340,7 @@ class PromptText(TextArea, inherit_bindings=False):
 
     def render_line(self, y: int) -> Strip:
         first = y == 0 and self.scroll_offset.y == 0
-        words = _SHELL_MARK if self.document.get_line(0).startswith("!") else _MARK
+        words = _SHELL_MARK if self.document.get_line(0).startswith("!") else self.mark
         mark = line([(words if first else "  ", palette_of(self).talk.user)]).strip.apply_style(
             self.rich_style
         )

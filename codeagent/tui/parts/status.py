@@ -4,6 +4,7 @@ import time
 from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 from rich.cells import cell_len
 from textual.geometry import Region
@@ -15,8 +16,12 @@ from codeagent.tui.parts.rows import SEPARATOR, Part, RowWidget, fit, joined_wid
 from codeagent.tui.rendering.lines import Line, cut_end, cut_middle, flat, line
 from codeagent.tui.rendering.palette import Palette, StyleName
 from codeagent.tui.state import AtBoundary, PlanReady, StatusBoard, UiState
-from codeagent.tui.status import ConversationStatus, Phase, RunStatus, Status, UsageStatus
-from codeagent.tui.transcript.spelling import counted, dollars, tokens
+from codeagent.tui.status import ConversationStatus, Phase, RunStatus, Status, fields_of
+from codeagent.tui.transcript.spelling import counted
+
+if TYPE_CHECKING:  # few users have words of their own there
+    from codeagent.config.settings import Settings
+    from codeagent.tui.parts.own_status import OwnStatus, StatusProgram
 
 _COMING: frozenset[Phase] = frozenset({"asking", "thinking", "answering", "writing", "retrying"})
 _BUSY: frozenset[Phase] = _COMING | {"working", "compacting"}
@@ -61,12 +66,12 @@ def phase_words(run: RunStatus, now: float, pulse: Pulse) -> str:
         case "stopping":
             return run.halt
     match run.phase:
-        case "starting" | "compacting":
+        case "starting":
             return run.phase
         case "idle":
             return "ready"
-        case "working":
-            return f"working {duration(now - run.since)}"
+        case "working" | "compacting":
+            return f"{run.phase} {duration(now - run.since)}"
         case "waiting":
             return "waiting for you"
         case "asking" | "thinking" | "answering" | "writing" | "retrying":
@@ -80,55 +85,43 @@ def status_parts(
     pulse: Pulse,
     boundary: AtBoundary = None,
     to_background: str = "ctrl+b",
+    own: tuple[str, ...] | None = None,
 ) -> tuple[Part, ...]:
     """Return everything the status line would show if there were room, in order.
 
-    `boundary` is what its card shows; `to_background` the key that moves a call there.
+    `boundary` is what its card shows; `to_background` the key that moves a call there; `own` what
+    the user wants to see instead of the figures.
     """
     first = Part(phase_words(status.run, now, pulse), 100, _phase_style(status.run))
-    about = "~" if status.usage.estimated else ""
-    cached = min(
-        100, round(100 * status.usage.cache_read_tokens / max(1, status.usage.input_tokens))
+    figures = fields_of(status)
+    jobs = Part(figures["jobs"], 77, "text")
+    rest: tuple[Part, ...] = (
+        Part(figures["context"], 70),
+        Part(figures["cost"], 45 if status.usage.cost_usd is not None else 20),
+        Part(figures["cache"], 30),
     )
-    window = f"/{tokens(status.usage.context_window)}" if status.usage.context_window else ""
+    if own is not None:
+        jobs = Part("", 0)
+        keeps = (70, *range(_ALL_KEYS.keep - 1, 0, -1))
+        rest = tuple(Part(flat(text), keep) for text, keep in zip(own, keeps, strict=False))
     facts = (
         Part(pulse.rate(now) if status.screen.detailed and status.run.phase in _COMING else "", 72),
-        Part(counted(status.work.jobs, "job", "jobs") if status.work.jobs else "", 77, "text"),
+        jobs,
         Part("step mode" if status.run.stepping else "", 75, "accent"),
         Part(f"budget: {flat(status.usage.budget)}" if status.usage.budget else "", 65),
-        Part(
-            f"{about}{tokens(status.usage.context_tokens)}{window} ctx"
-            if status.usage.context_tokens
-            else "",
-            70,
-        ),
-        Part(_cost(status.usage, about), 45 if status.usage.cost_usd is not None else 20),
-        Part(
-            f"cache {cached}%"
-            if status.usage.cache_read_tokens and status.usage.input_tokens
-            else "",
-            30,
-        ),
+        *rest,
     )
     if status.screen.notice:
         return (first, Part(flat(status.screen.notice), 90, "text"), *facts)
-    before, after = (
-        ((Part("tab back to typing", 85),), ())
-        if status.screen.on_card
-        else _hints(status, boundary)
-    )
+    keys = ("tab back to typing",) if status.screen.on_card else status.screen.reading
+    hints = tuple(Part(key, 89 - place) for place, key in enumerate(keys))
+    before, after = (hints, ()) if keys else _hints(status, boundary)
     offer = (
         f"{_waited(status.run, now)} · {to_background} moves it to the background"
         if _takes_long(status.run, now)
         else ""
     )
     return (first, Part(offer, 82, "text"), *before, *facts, *after, _ALL_KEYS)
-
-
-def _cost(usage: UsageStatus, about: str) -> str:
-    if usage.cost_usd is not None:
-        return about + dollars(usage.cost_usd)
-    return "no price" if usage.input_tokens else ""
 
 
 def with_notice_cut(parts: tuple[Part, ...], status: Status, room: int) -> tuple[Part, ...]:
@@ -308,10 +301,23 @@ class StatusLine(RowWidget):
         self._timer: Timer | None = None
         self._every = 0.0
         self._words = ""
+        self._own: OwnStatus | None = None
+        self._program: StatusProgram | None = None
 
     def on_mount(self) -> None:
         self._board.watch(self.sync)
         self._boundary.watch(self.sync)
+        self.sync()
+
+    def prefer(self, settings: "Settings", workspace: Path) -> None:
+        """Show what the settings say instead of the figures."""
+        if settings.status_template is None:
+            return
+        from codeagent.tui.parts.own_status import OwnStatus, StatusProgram  # few have it
+
+        self._own = OwnStatus(settings.status_template)
+        if settings.status_command is not None:
+            self._program = StatusProgram(self, settings.status_command, workspace)
         self.sync()
 
     @property
@@ -324,6 +330,8 @@ class StatusLine(RowWidget):
         if not self.is_attached:
             return
         self._say_whole()
+        if self._program is not None:
+            self._program.look(self._board.now, fields_of(self._board.now))
         every = self._wanted_interval()
         if every != self._every:
             self._every = every
@@ -349,7 +357,9 @@ class StatusLine(RowWidget):
         self._words = self._counting(now)
         status = with_reason_cut(self._board.now, now, room, self._pulse)
         pulse = with_model_cut(status, now, room, self._pulse)
-        whole = status_parts(status, now, pulse, self._boundary.now, self._to_background)
+        whole = status_parts(
+            status, now, pulse, self._boundary.now, self._to_background, own=self._own_words(status)
+        )
         parts = fit(with_notice_cut(whole, status, room), room)
         lead = f"{self._mark()} "
         if joined_width(parts) > room:
@@ -360,6 +370,12 @@ class StatusLine(RowWidget):
                 ]
             )
         return line([(lead, palette.running), *styled(parts, palette)])
+
+    def _own_words(self, status: Status) -> tuple[str, ...] | None:
+        if self._own is None:
+            return None
+        line = "" if self._program is None else self._program.line
+        return self._own.sections(fields_of(status) | {"command": line})
 
     def _mark(self) -> str:
         if not self._spins():

@@ -93,13 +93,16 @@ def input_choices(word: Unfinished, commands: Sequence[Action]) -> tuple[Complet
 def file_choices(paths: Sequence[str]) -> tuple[Completion, ...]:
     """Return completions for paths: a file ends with a space; a directory does not, so its files
     are offered next."""
-    return tuple(Completion(path, _mention(path)) for path in map(spelled, paths))
+    return tuple(
+        Completion(path, mention if mention.endswith("/") else f"{mention} ")
+        for path in map(spelled, paths)
+        for mention in (mention_of(path),)
+    )
 
 
-def _mention(path: str) -> str:
-    if re.search(r"[\s\"]", path):
-        return f'@"{path}" '
-    return f"@{path}" if path.endswith("/") else f"@{path} "
+def mention_of(path: str) -> str:
+    """Return what mentions a path, which `spelled` wrote, in a prompt."""
+    return f'@"{path}"' if re.search(r"[\s\"]", path) else f"@{path}"
 
 
 class Overlay(Widget):
@@ -125,7 +128,7 @@ class Overlay(Widget):
     def lie_over(self, rows: int) -> None:
         """Show that many rows; 0 hides the overlay."""
         self.styles.height = rows
-        self.styles.offset = Offset(0, -rows)
+        self.styles.offset = Offset(0, 0 if self.app.is_inline else -rows)
         self.display = rows > 0
         self.refresh()
 
@@ -177,7 +180,7 @@ class ChoiceList(Overlay):
         there are none."""
         self._choices = tuple(choices)
         self._at = self._top = 0
-        self._rows = min(_MOST_ROWS, len(self._choices), max(1, self.screen.size.height // 2))
+        self._rows = min(_MOST_ROWS, len(self._choices), max(1, self.app.size.height // 2))
         self._footer = footer or (
             f"{len(self._choices)} in all" if len(self._choices) > self._rows else ""
         )
@@ -185,6 +188,7 @@ class ChoiceList(Overlay):
 
     def close(self) -> None:
         self._choices = ()
+        self._at = 0
         self.display = False
 
     def move(self, step: int) -> None:
@@ -267,7 +271,7 @@ class HistorySearch(Overlay, can_focus=True):
 
     @property
     def _rows(self) -> int:
-        return max(1, min(_MOST_ROWS, len(self._found), self.screen.size.height // 2))
+        return max(1, min(_MOST_ROWS, len(self._found), self.app.size.height // 2))
 
     def _close(self, text: str | None, *, took_focus: bool = True) -> None:
         if self.is_open:

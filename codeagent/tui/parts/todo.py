@@ -37,7 +37,7 @@ def todo_lines(items: Sequence[TodoItem], width: int, rows: int, palette: Palett
     words = cut_end(words, width)
     note = f" {_ALL} ──" if cell_len(words + _ALL) + 8 <= width else ""
     rule = "─" * (width - cell_len(words) - cell_len(note))
-    drawn = [line([(words + rule, palette.rule), (note, palette.rule)])]
+    drawn = [line([(words, palette.muted), (rule, palette.rule), (note, palette.muted)])]
     shown = left[:rows] if len(left) <= rows else left[: rows - 1]
     for item in shown if rows else ():
         style = palette.running if item.state == "active" else palette.muted

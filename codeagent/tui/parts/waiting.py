@@ -118,9 +118,9 @@ class Waiting:
             case Paused() as paused:
                 return pause_content(paused, view, stepping=stepping, focused=focused, sent=sent)
             case PlanReady() as plan if not view.away:
-                return plan_content(plan, self.plan, sent=sent)
+                return plan_content(plan, self.text, sent=sent)
             case SummaryReady() as summary:
-                return summary_content(summary, self.summary, sent=sent)
+                return summary_content(summary, self.text, sent=sent)
             case _:
                 return (
                     following_content(self._followed[-1], len(self._followed) - 1)
@@ -129,20 +129,16 @@ class Waiting:
                 )
 
     @property
-    def plan(self) -> str:
-        """The plan that would be started, with the user's changes; empty if none is ready."""
-        now = self.boundary
-        return self._drafts.get((now.text, "plan"), now.text) if isinstance(now, PlanReady) else ""
-
-    @property
-    def summary(self) -> str:
-        """The summary that would be used, with the user's changes; empty if none waits."""
-        now = self.boundary
-        return (
-            self._drafts.get((now.text, "summary"), now.text)
-            if isinstance(now, SummaryReady)
-            else ""
-        )
+    def text(self) -> str:
+        """The plan that would be started, or the summary that would be used, with the user's
+        changes; empty if none waits."""
+        match self.boundary:
+            case PlanReady(text):
+                return self._drafts.get((text, "plan"), text)
+            case SummaryReady(text):
+                return self._drafts.get((text, "summary"), text)
+            case _:
+                return ""
 
     def waits(self, subject: str) -> bool:
         """Whether it waits and was not answered yet."""

@@ -12,7 +12,14 @@ from rich.style import Style
 from codeagent.core.dataclass import dataclass
 from codeagent.tui.rendering.code import Highlighter, StyledLine, highlight
 from codeagent.tui.rendering.lines import NARROWEST, Line, Row, draw, paragraph
-from codeagent.tui.rendering.markdown import BLANK, CodeFrame, extended, language_of, render_block
+from codeagent.tui.rendering.markdown import (
+    BLANK,
+    CodeFrame,
+    extended,
+    language_of,
+    measure,
+    render_block,
+)
 from codeagent.tui.rendering.markdown_parser import (
     ParsedBlock,
     blocks_of,
@@ -218,7 +225,10 @@ class GrowingMarkdown:
 
     def _extended(self, rows: list[Row], joint: str, piece: str) -> list[Row]:
         return extended(
-            rows, joint, inline_parts(piece, self._palette, self._palette.text), self._width
+            rows,
+            joint,
+            inline_parts(piece, self._palette, self._palette.text),
+            measure(self._width),
         )
 
     def _freeze_rows(self, text: str) -> None:

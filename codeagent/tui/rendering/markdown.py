@@ -31,6 +31,8 @@ BLANK = Line(Strip([]))
 _SAMPLE = "# a\n\n- b `c`\n\n| d |\n| - |\n| e |\n\n```python\nf = 1\n```\n"
 _BAR = "▎ "
 _GUTTER = "│ "
+_MEASURE = 120
+"""Cells that a row of running text takes at most."""
 
 
 @dataclass(slots=True)
@@ -88,6 +90,11 @@ def extended(rows: list[Row], joint: str, parts: Parts, width: int) -> list[Row]
     last = rows[-1]
     more = wrap([*last.parts, (joint, None), *parts], width)
     return [*rows[:-1], Row(more[0].parts, last.joins), *more[1:]]
+
+
+def measure(room: int) -> int:
+    """Return how many of the cells a row of running text takes: longer rows are hard to follow."""
+    return min(room, _MEASURE)
 
 
 def running_rows(text: str, width: int, palette: Palette, base: Style) -> list[Row]:
@@ -172,11 +179,11 @@ class _Drawing:
         palette = self._palette
         match first.type:
             case "paragraph_open":
-                self.rows(running_rows(inner[0].content, self.room, palette, self._base()))
+                self.rows(running_rows(inner[0].content, measure(self.room), palette, self._base()))
             case "heading_open":
                 text = inner[0].content
                 style = palette.heading if piece_end(text, 0) is None else palette.text
-                self.rows(running_rows(text, self.room, palette, style))
+                self.rows(running_rows(text, measure(self.room), palette, style))
             case "bullet_list_open" | "ordered_list_open":
                 self.blocks(inner)
             case "list_item_open":

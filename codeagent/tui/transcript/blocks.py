@@ -8,6 +8,7 @@ from codeagent.tui.rendering.output_buffer import OutputBuffer
 
 if TYPE_CHECKING:  # the first frame does not show calls
     from codeagent.core.display import DisplayBlock
+    from codeagent.core.messages import Attachment
 
 Detail = Literal["quiet", "normal", "full"]
 """How much of batches, tool cards and thinking is shown: one line each, the usual amount, or
@@ -97,6 +98,8 @@ class PromptBlock(Block):
     text: str = ""
     source: str = "prompt"
     """prompt, steer, interrupt, follow_up, or note (written by codeagent itself)."""
+    attached: "tuple[Attachment, ...]" = ()
+    """What it brought with it."""
 
 
 @dataclass(eq=False)
@@ -208,8 +211,8 @@ class Remark(Block):
 
 @dataclass(eq=False)
 class Ending(Block):
-    """How a run ended, if that needs saying; `lines` say what was stopped, killed, kept and not
-    run."""
+    """How a run ended; `lines` say what was stopped, killed, kept and not run. The text of one that
+    is done says how much work it was."""
 
     reason: str = "done"
     """done, failed, limit, denied or interrupted."""

@@ -22,6 +22,7 @@ from codeagent.tui.transcript.blocks import (
 
 if TYPE_CHECKING:  # the first frame does not show a plan
     from codeagent.core.approval_events import PlannedCall
+    from codeagent.core.messages import Attachment
 
 BlockT = TypeVar("BlockT", bound=Block)
 _EARLIER = "reading the earlier messages …"
@@ -130,6 +131,13 @@ class Document:
         """Add what the user said."""
         self.close()
         self._add(PromptBlock(len(self.blocks), text=text, source=source))
+
+    def attach(self, attached: "tuple[Attachment, ...]") -> None:
+        """Add what the user's last text brought with it."""
+        said = next((each for each in reversed(self.blocks) if isinstance(each, PromptBlock)), None)
+        if said is not None:
+            said.attached += attached
+            self.touch(said)
 
     def stream_text(self, piece: str, now: float | None = None) -> None:
         """Append to the answer, which ends the thoughts before it; `now` in seconds since the
@@ -248,12 +256,11 @@ class Document:
     def running_child(self, name: str) -> str | None:
         """Return the id of the running call with that child agent, or with that id; None if there
         is none."""
-        cards = (
-            card
+        named = (
+            (card.call_id, card.child.name)
             for _, card in self._cards.values()
             if card.child is not None and card.state not in ENDED
         )
-        named = ((card.call_id, card.child.name) for card in cards if card.child is not None)
         return next((call_id for call_id, child in named if name in (call_id, child)), None)
 
     def running_call_of(self, child: str, tool: str) -> str | None:

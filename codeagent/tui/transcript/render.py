@@ -10,6 +10,7 @@ from rich.segment import Segment
 from rich.style import Style
 
 from codeagent.core.display import DiffBlock
+from codeagent.tui.rendering.attached import attached_row, thumbnail_lines
 from codeagent.tui.rendering.lines import Line, clipped, cut_end, flat, indented, line, paragraph
 from codeagent.tui.rendering.markdown import render_markdown
 from codeagent.tui.rendering.palette import Palette
@@ -57,7 +58,6 @@ _SPEAKERS = {
     "task": "task",
 }
 _ENDINGS = {
-    "done": "done",
     "failed": "failed",
     "limit": "stopped at a limit",
     "denied": "ended: denied calls were not done",
@@ -250,6 +250,10 @@ def _prompt(block: PromptBlock, look: Look) -> Drawn:
         more = f"… {counted(len(text), 'character')} in all (click to expand)"
         found[PROMPT_ROWS:] = [line([(more, palette.muted)])]
         drawn.spots.append(Spot(PROMPT_ROWS + own_row, PROMPT_ROWS + own_row))
+    for one in block.attached:
+        found.append(attached_row(one.name, one.about, look.width, palette))
+        if one.thumbnail is not None and look.detail != "quiet":
+            found += thumbnail_lines(one.thumbnail, look.width, palette)
     if own_row:
         found[:1] = [
             line([], gutter=Segment(speaker, palette.talk.user)),
@@ -272,24 +276,33 @@ def _thoughts(block: Thoughts, look: Look) -> Drawn:
 
 def _batch(block: Batch, look: Look, memo: Memo | None) -> Drawn:
     opened = look.detail == "full" or (look.detail == "normal" and not block.finished)
-    words = [
-        f"batch {block.number}" if block.number else "calls",
-        counted(len(block.cards), "call"),
-    ]
-    if block.finished:
-        words.append(duration(block.duration_ms / 1000))
-    words += _troubles(block.cards, look) if look.detail == "quiet" else []
+    quiet = look.detail == "quiet"
+    words = [f"batch {block.number}"] if block.number else []
+    words += [duration(block.duration_ms / 1000)] if block.finished else []
+    words += _troubles(block.cards, look) if quiet else []
+    beside = "".join(f" · {word}" for word in words)
+    calls = _calls(block.cards, targets=quiet)
     header = paragraph(
-        " · ".join(words),
+        cut_end(calls, max(20, look.width - 2 - cell_len(beside))) + beside,
         look.width,
         look.palette.muted,
         first="▾ " if opened else "▸ ",
         gutter_style=look.palette.accent,
     )
     drawn = Drawn(header, [Spot(0, len(header) - 1)])
-    if look.detail != "quiet":
+    if not quiet:
         drawn.add(draw_cards(block.cards, look, "  ", memo, draw_child=_child))
     return drawn
+
+
+def _calls(cards: Sequence[CallCard], *, targets: bool) -> str:
+    """Return what a batch did, such as `read ×2, bash`; with targets, `read a.py, b.py · bash ls`."""
+    names: dict[str, list[str]] = {}
+    for card in cards:
+        names.setdefault(flat(card.name), []).append(flat(card.target))
+    if targets:
+        return " · ".join(f"{name} {', '.join(filter(None, on))}" for name, on in names.items())
+    return ", ".join(name + (f" ×{len(on)}" if len(on) > 1 else "") for name, on in names.items())
 
 
 def _child(child: ChildView, look: Look) -> Drawn:
@@ -360,6 +373,8 @@ def _remark(block: Remark, look: Look) -> Drawn:
 def _ending(block: Ending, look: Look) -> Drawn:
     palette = look.palette
     reason = _ENDINGS.get(block.reason, flat(block.reason, 40))
+    if block.reason == "done":
+        return Drawn(paragraph(f"worked {block.text}", look.width, palette.muted))
     style: Style = palette.error if block.reason == "failed" else palette.warning
     mark = "✗ " if block.reason == "failed" else "– "
     text = (

@@ -21,6 +21,7 @@ from codeagent.core.display import (
     UnknownBlock,
 )
 from codeagent.tui.rendering.ansi import ansi_line
+from codeagent.tui.rendering.attached import thumbnail_lines
 from codeagent.tui.rendering.diff import LEAST_FOLDED, DiffRow, counts, diff_rows, unified_lines
 from codeagent.tui.rendering.lines import (
     Line,
@@ -127,7 +128,7 @@ def text_of_block(block: DisplayBlock) -> tuple[StyledText, ...]:
         case FilesBlock(paths=paths):
             return tuple(map(StyledText, paths))
         case ImageBlock(path=path, media_type=media_type):
-            return (StyledText(f"image {path} ({media_type})"),)
+            return (StyledText(f"image {path}".rstrip() + f" ({media_type})"),)
         case QuestionBlock(question=question, options=options, fields=fields):
             return (
                 StyledText("\n".join((question, *options, *(field.label for field in fields)))),
@@ -176,7 +177,10 @@ def _headline(card: CallCard, columns: tuple[int, int], look: Look) -> Line:
     return line(
         [
             (f"{mark} ", style),
-            (name + " " * (names - cells(name) + 2), palette.accent),
+            (
+                name + " " * (names - cells(name) + 2),
+                palette.text if card.state == "done" else palette.strong,
+            ),
             (target, palette.text),
             (gap + note, style if card.state != "done" else palette.muted),
         ]
@@ -226,12 +230,13 @@ def _below(card: CallCard, look: Look, *, own: bool) -> Drawn:
     failed = card.state in ("failed", "timeout", "cancelled")
     drawn = Drawn([*_said(card, look), *(_error(card, look)[:2] if failed else [])])
     if card.output is not None and (failed or own or card.state == "done"):
-        drawn.add(
-            _brief(card.output, OWN_ROWS if own else _FAILED_ROWS if failed else DONE_ROWS, look)
-        )
+        rows = OWN_ROWS if own else _FAILED_ROWS if failed else DONE_ROWS
+        drawn.add(_brief(card.output, rows, look, "text" if own or failed else "muted"))
     for shown in card.shown:
         if isinstance(shown, DiffBlock) and card.state == "done":
             drawn.add(_diff(shown, look, BRIEF_DIFF_ROWS))
+        elif isinstance(shown, ImageBlock) and card.state == "done":
+            drawn.lines += _shown(shown, look)[1:]
     return drawn
 
 
@@ -252,7 +257,8 @@ def _said(card: CallCard, look: Look) -> list[Line]:
 
 
 def _error(card: CallCard, look: Look) -> list[Line]:
-    return paragraph(card.error, look.width, look.palette.error) if card.error else []
+    style = look.palette.named(_STATES[card.state][1])
+    return paragraph(card.error, look.width, style) if card.error else []
 
 
 def _shown(block: DisplayBlock, look: Look) -> list[Line]:
@@ -269,7 +275,10 @@ def _shown(block: DisplayBlock, look: Look) -> list[Line]:
             said = (
                 (said.text.rstrip("\n"), palette.named(said.style)) for said in text_of_block(block)
             )
-            return [row for text, style in said for row in paragraph(text, width, style)]
+            rows = [row for text, style in said for row in paragraph(text, width, style)]
+            if isinstance(block, ImageBlock) and block.thumbnail is not None:
+                rows += thumbnail_lines(block.thumbnail, width, palette)
+            return rows
 
 
 def _diff(shown: DiffBlock, look: Look, most: int | None) -> Drawn:
@@ -298,17 +307,17 @@ def _diff_rows(shown: DiffBlock, context: int = _CONTEXTS[0]) -> Sequence[DiffRo
     return diff_rows(shown.before, shown.after, shown.start_line, context)
 
 
-def _newest(output: OutputBuffer, count: int, look: Look) -> list[Line]:
+def _newest(output: OutputBuffer, count: int, look: Look, style: StyleName = "text") -> list[Line]:
     """Return the last lines of the output, each on one row."""
-    return _behind_bar((_printed(raw, look) for raw in output.last(count)), look)
+    return _behind_bar((_printed(raw, look, style) for raw in output.last(count)), look)
 
 
-def _brief(output: OutputBuffer, count: int, look: Look) -> Drawn:
+def _brief(output: OutputBuffer, count: int, look: Look, style: StyleName) -> Drawn:
     """Return the last lines, and how many came before."""
-    newest = _newest(output, count, look)
+    newest = _newest(output, count, look, style)
     before = output.total - len(newest)
     if before < LEAST_FOLDED:
-        return Drawn(_newest(output, output.total, look))
+        return Drawn(_newest(output, output.total, look, style))
     drawn = _offer(f"… {counted(before, 'earlier line')} (click to expand)", look)
     drawn.lines += newest
     return drawn
@@ -333,9 +342,9 @@ def _kept(output: OutputBuffer, card: CallCard, look: Look) -> Drawn:
     return drawn
 
 
-def _printed(raw: str, look: Look) -> Line:
+def _printed(raw: str, look: Look, style: StyleName = "text") -> Line:
     """Draw a printed line on one row; if it is too long it is cut, but copied in full."""
-    drawn = ansi_line(raw, look.palette.text)
+    drawn = ansi_line(raw, look.palette.named(style))
     most = look.width - 2
     if drawn.strip.cell_length <= most:
         return drawn

@@ -3,9 +3,10 @@ their rows."""
 
 import re
 from bisect import bisect_right
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from copy import copy
 from dataclasses import replace
+from types import MappingProxyType
 from typing import Self, assert_never
 
 from codeagent.core.dataclass import dataclass
@@ -80,11 +81,17 @@ class FoundMatches:
     """The matches of one text, in order, and the current one. Case matters if the text has
     capitals."""
 
-    def __init__(self, text: str, blocks: Sequence[AnyBlock]) -> None:
+    def __init__(
+        self,
+        text: str,
+        blocks: Sequence[AnyBlock],
+        shown: Mapping[int, Sequence[Line]] = MappingProxyType({}),
+    ) -> None:
+        """`shown` are the rows of the blocks on screen, which may show more than their text."""
         flags = re.NOFLAG if text != text.lower() else re.IGNORECASE
         self._pattern = re.compile(re.escape(text), flags)
         self._spans: dict[int, tuple[Sequence[Line], dict[int, list[MatchSpan]]]] = {}
-        self.matches = tuple(self._found_in(blocks, range(len(blocks))))
+        self.matches = tuple(self._found_in(blocks, range(len(blocks)), shown))
         self._at: int | None = None
 
     def after(self, splice: BlockSplice, blocks: Sequence[AnyBlock]) -> Self:
@@ -96,7 +103,7 @@ class FoundMatches:
             for match in self.matches
             if match.index >= splice.stop
         ]
-        added = self._found_in(blocks, range(splice.first, splice.first + splice.count))
+        added = self._found_in(blocks, range(splice.first, splice.first + splice.count), {})
         found.matches = (*above, *added, *below)
         found._spans = {}
         here = (
@@ -106,6 +113,11 @@ class FoundMatches:
         )
         found._at = found.matches.index(here) if here in found.matches else None
         return found
+
+    @property
+    def place(self) -> int:
+        """The number of the current match, from 1; 0 if there is none."""
+        return 0 if self._at is None else self._at + 1
 
     @property
     def current(self) -> Match | None:
@@ -120,9 +132,12 @@ class FoundMatches:
         self._at = (before + direction) % len(self.matches)
         return self.matches[self._at]
 
-    def _found_in(self, blocks: Sequence[AnyBlock], places: range) -> Iterator[Match]:
+    def _found_in(
+        self, blocks: Sequence[AnyBlock], places: range, shown: Mapping[int, Sequence[Line]]
+    ) -> Iterator[Match]:
         for index in places if self._pattern.pattern else ():
-            for nth, _ in enumerate(self._pattern.finditer(wording(blocks[index]))):
+            texts = (wording(blocks[index]), _logical(shown.get(index, ()))[0])
+            for nth in range(max(len(self._pattern.findall(text)) for text in texts)):
                 yield Match(index, nth)
 
     def spans(self, index: int, lines: Sequence[Line]) -> dict[int, list[MatchSpan]]:

@@ -121,6 +121,11 @@ class Sheet:
             self.width = width
             self._forget()
 
+    def paint_again(self) -> None:
+        """Forget the strips of rows, because the links in them have changed."""
+        for drawn in self._kept.values():
+            drawn.finished.clear()
+
     def set_detail(self, detail: Detail) -> None:
         """Show more or less of everything that does not have a detail of its own."""
         if detail != self.detail:

@@ -182,6 +182,11 @@ class SheetView(ScrollView):
         """Return the strip of a row, or the line's own strip if there is nothing to add."""
         return line.strip
 
+    def linked(self, line: Line) -> Line:
+        """Return a row with what can be opened in it as links; called once for each that is
+        drawn."""
+        return line
+
     def flush(self) -> None:
         """Draw what changed, now."""
         if self._timer is not None:
@@ -289,7 +294,7 @@ class SheetView(ScrollView):
         row = place.line - self.sheet.gap(place.index)
         strip = drawn.finished.get(row)
         if strip is None:
-            strip = drawn.finished[row] = self._finished(margin, body)
+            strip = drawn.finished[row] = self._finished(margin, self.linked(line).strip)
         return strip
 
     def _finished(self, margin: Segment, body: Strip) -> Strip:

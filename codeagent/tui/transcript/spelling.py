@@ -1,5 +1,8 @@
 """Spells numbers, durations and costs for the screen."""
 
+from codeagent.core.pulse import dollars as dollars
+from codeagent.core.pulse import tokens as tokens
+
 
 def duration(seconds: float) -> str:
     """Return `0.4 s`, `14 s`, `2 min 5 s` or `1 h 3 min`."""
@@ -23,18 +26,3 @@ def whole(seconds: float) -> str:
 def counted(number: int, one: str, many: str = "") -> str:
     """Return `1 line` or `1,200 lines`; `many` is needed if it is not `one` with an s."""
     return f"1 {one}" if number == 1 else f"{number:,} {many or one + 's'}"
-
-
-def tokens(count: int) -> str:
-    """Return `950`, `18.2k`, `200k` or `1M`."""
-    for size, unit in ((1_000_000, "M"), (1_000, "k")):
-        if count >= size * 0.99995:
-            return f"{count / size:.1f}".removesuffix(".0") + unit
-    return str(count)
-
-
-def dollars(cost: float) -> str:
-    """Return `$0.041` or `$1.24`; amounts below a tenth of a cent are shown as less than that."""
-    if 0 < cost < 0.001:
-        return "<$0.001"
-    return f"${cost:.3f}" if cost < 1 else f"${cost:.2f}"

@@ -1,8 +1,10 @@
 """The transcript on screen: reading, selecting, folding, searching, with the mouse or with keys."""
 
+import asyncio
 import re
 from collections.abc import Callable
 from dataclasses import replace
+from pathlib import Path
 
 from rich.segment import Segment
 from textual.events import Click, MouseDown
@@ -17,6 +19,7 @@ from codeagent.tui.rendering.lines import Line, restyled, selected
 from codeagent.tui.transcript.blocks import Detail
 from codeagent.tui.transcript.document import BlockSplice
 from codeagent.tui.transcript.layout import BlockRow
+from codeagent.tui.transcript.places import NamedFiles, named_places, with_places
 from codeagent.tui.transcript.render import printed, toggled
 from codeagent.tui.transcript.search import FoundMatches, wording
 from codeagent.tui.transcript.selection import (
@@ -65,6 +68,12 @@ class TranscriptView(SheetView, can_focus=True):
         url: str
 
     @dataclass
+    class PlacesWanted(Message):
+        """One of these places, each `FILE:LINE`, is to be opened in the user's editor."""
+
+        places: tuple[str, ...]
+
+    @dataclass
     class StopAgent(Message):
         """The child agent of the call that the keys act on is to be stopped."""
 
@@ -73,11 +82,20 @@ class TranscriptView(SheetView, can_focus=True):
     class Left(Message):
         """The user wants to return to typing."""
 
-    found_more: Callable[[int], None] = staticmethod(lambda matches: None)
-    """Called with the new number of matches after blocks were inserted."""
+    found: Callable[[int, int], None] = staticmethod(lambda place, matches: None)
+    """Called with the number of the current match, from 1, and of all matches when either
+    changes."""
+    _files: NamedFiles | None = None
+    """Those whose places become links; None for no links."""
+    _looks = False
     _cursor: CursorStop | None = None
     _pressed: tuple[int, int] | None = None
     _finding: FoundMatches | None = None
+
+    @property
+    def workspace(self) -> Path | None:
+        """The folder whose files' places become links; None for no links."""
+        return None if self._files is None else self._files.workspace
 
     @property
     def detail(self) -> Detail:
@@ -96,7 +114,9 @@ class TranscriptView(SheetView, can_focus=True):
     def find(self, text: str) -> int:
         """Mark all matches of the text and go to the newest; returns how many there are."""
         self.flush()
-        self._finding = FoundMatches(text, self.document.blocks)
+        places = filter(None, map(self.place_at, range(self.size.height)))
+        shown = {place.index: self.sheet.seen(place.index).lines for place in places}
+        self._finding = FoundMatches(text, self.document.blocks, shown)
         self.previous_match()
         return len(self._finding.matches)
 
@@ -114,6 +134,10 @@ class TranscriptView(SheetView, can_focus=True):
         """Return everything as it is shown, without colours."""
         return self.as_text(self.sheet.width)
 
+    def to_leave(self) -> str:
+        """Return what stays in the terminal at the end, without colours."""
+        return self.plain_text()
+
     def as_text(self, width: int) -> str:
         return printed(self.document.blocks, width, self.detail, self._clock())
 
@@ -126,7 +150,7 @@ class TranscriptView(SheetView, can_focus=True):
             self._cursor = replace(self._cursor, index=splice.place(self._cursor.index))
         if self._finding is not None:
             self._finding = self._finding.after(splice, self.document.blocks)
-            self.found_more(len(self._finding.matches))
+            self.found(self._finding.place, len(self._finding.matches))
         if (selection := self.text_selection) is not None:
             self.screen.selections = {self: Selection(*(_moved(end, splice) for end in selection))}
         super().follow(splice)
@@ -144,6 +168,37 @@ class TranscriptView(SheetView, can_focus=True):
             return line.strip
         style, marked = self.sheet.palette.marks.selection, self._marked(line, place)
         return selected(marked, self.text_selection, place.encoded, style).strip
+
+    def use_workspace(self, workspace: Path) -> None:
+        """Make links of the places in the files of this workspace."""
+        if workspace != self.workspace:
+            self._files = NamedFiles(workspace)
+            self._paint_again()
+
+    def linked(self, line: Line) -> Line:
+        if self._files is None:
+            return line
+        linked = with_places(line, self._files.find, self.sheet.palette.prose.link)
+        if self._files.wanted and not self._looks:
+            self._looks = True
+            self.call_later(self._begin_look)  # drawing may be in a task that starts no workers
+        return linked
+
+    def _begin_look(self) -> None:
+        self.run_worker(self._look())
+
+    async def _look(self) -> None:
+        """Look for the files of the places that were drawn, and draw the links to them."""
+        try:
+            while self._files is not None and self._files.wanted:
+                if await self._files.look():
+                    self._paint_again()
+        finally:
+            self._looks = False
+
+    def _paint_again(self) -> None:
+        self.sheet.paint_again()
+        self.refresh()
 
     def on_mouse_down(self, event: MouseDown) -> None:
         self._pressed = (event.x, event.y)
@@ -197,6 +252,16 @@ class TranscriptView(SheetView, can_focus=True):
         call_id = None if stop is None else call_of(self.sheet, stop)
         if call_id is not None:
             self.post_message(self.OpenOutput(call_id))
+
+    async def action_editor(self) -> None:
+        """Open a place that the block or call names in the user's editor."""
+        workspace = self.workspace
+        if (stop := self._stop()) is not None and workspace is not None:
+            first, last = rows_of(self.sheet, stop)
+            lines = self.sheet.drawn(stop.index).lines[first : last + 1]
+            text = "\n".join(line.text for line in lines)
+            found = await asyncio.to_thread(named_places, text, workspace)
+            self.post_message(self.PlacesWanted(tuple(map(str, found))))
 
     def action_copy(self) -> None:
         stop = self._stop()
@@ -272,6 +337,7 @@ class TranscriptView(SheetView, can_focus=True):
         if self._finding is None:
             return
         match = self._finding.move(direction)
+        self.found(self._finding.place, len(self._finding.matches))
         if match is None:
             self.refresh()
             return

@@ -57,7 +57,8 @@ from codeagent.core.messages import (
 from codeagent.core.model import AnswerBegun, ModelEvent, ModelInUse, ModelRequest, ProviderUse
 from codeagent.core.notices import CompactionBegun, CompactionFailed, SummaryWritten, TextRead
 from codeagent.core.policy import Decision
-from codeagent.session.fold import ToolDetails, fold
+from codeagent.session.fold import fold
+from codeagent.session.transcript import ToolDetails
 from codeagent.tools.builtin.todo import TodoTool
 from tests.agent.compaction.reading import ReadingModel, Show, show, text_in
 from tests.agent.doubles import USE, MemoryOutputs, Scene, Turn, Using, do, of, scene
@@ -538,7 +539,7 @@ async def test_what_is_not_a_summary_changes_nothing_is_told_and_nobody_is_asked
 
 
 async def test_a_user_who_keeps_the_conversation_keeps_all_of_it() -> None:
-    for answer, why in ((None, "you kept the conversation"), ("  ", "the summary was empty")):
+    for answer, why in ((None, "you declined the summary"), ("  ", "the summary was empty")):
         s, _ = begin(*shows(3), attended=True)
         await run(s)
         before = s.agent.history

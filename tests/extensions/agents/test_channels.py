@@ -31,7 +31,8 @@ from codeagent.extensions.agents.messages import (
     WatchChannel,
 )
 from codeagent.extensions.agents.part import AgentsPart
-from codeagent.session.fold import created_channels, fold
+from codeagent.session.fold import fold
+from codeagent.session.transcript import created_channels
 from tests.agent.doubles import Turn, of, scene
 from tests.agent.job_doubles import Backstage, long
 from tests.extensions.triggers.trigger_doubles import call
@@ -164,12 +165,12 @@ async def test_an_unknown_name_is_an_error_with_those_there_are() -> None:
         hub, "asking", Turn("", (call("send_message", to="wrok", body="x"), call("channel_list")))
     )
     await asking.run()
-    assert "there is no agent or channel 'wrok'" in asking.results()[0]
+    assert "unknown agent or channel 'wrok'" in asking.results()[0]
     assert "work" in asking.results()[0]
     assert asking.results()[1] == (
         "asking: agent (you)\nall: broadcast, watched by nobody\nwork: queue, watched by nobody"
     )
-    with pytest.raises(NotFound, match="there is no channel 'nowhere'"):
+    with pytest.raises(NotFound, match="unknown channel 'nowhere'"):
         hub.watch("asking", "nowhere", True)
     await closed(asking)
     with pytest.raises(NotFound):
@@ -270,7 +271,7 @@ async def test_an_agent_adds_a_channel_and_connects_another_agent_to_it() -> Non
         nobody,
     ]
     assert worker.got() == [("planner", "review", "look at src", None)]
-    assert created_channels(fold(planner.events)) == (("review", "queue"),)
+    assert created_channels(fold(planner.events).details) == (("review", "queue"),)
     await closed(planner, worker)
 
 
@@ -303,7 +304,7 @@ async def test_only_another_agent_that_is_there_is_connected_to_a_channel_that_i
     itself, agent, channel = planner.results()
     assert "watch_channel makes you watch a channel" in itself
     assert "no agent is named 'wroker'; did you mean worker" in agent
-    assert "there is no channel 'wrok'; did you mean work" in channel
+    assert "unknown channel 'wrok'; did you mean work" in channel
     await closed(planner, worker)
 
 

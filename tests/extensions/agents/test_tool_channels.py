@@ -130,7 +130,7 @@ async def test_limits_of_messages_hold_for_tools() -> None:
         "the message is empty",
         "at most 8000 characters",
         "NUL",
-        "there is no agent or channel",
+        "unknown agent or channel",
         "to yourself",
         "20 messages were sent within a minute",
         "'latest' is not the id of a message",

@@ -2,6 +2,7 @@
 
 import errno
 import os
+import sys
 from dataclasses import replace
 from pathlib import Path
 
@@ -14,6 +15,7 @@ from codeagent.extensions.batch.report import markdown, page
 from codeagent.extensions.batch.results import RECORDS, Attempt, Results, Retry, TaskRecord
 from codeagent.extensions.batch.tasks import BatchTask
 from tests.effort import part
+from tests.pty_screen import PtyScreen, environment
 from tests.table import for_each
 
 TASK = BatchTask(repository="/there", prompt="go")
@@ -256,3 +258,19 @@ def test_a_record_for_which_the_disk_has_no_room_is_not_half_written(
     results.append(OTHER)
     results.close()
     assert list(Results(tmp_path).read().records) == [TASK.key, "other"]
+
+
+@pytest.mark.parametrize("piped", [False, True])
+def test_a_terminal_breaks_a_long_line_at_words_and_a_pipe_gets_one(
+    piped: bool, tmp_path: Path
+) -> None:
+    text = " ".join(["word"] * 30)
+    code = f"from codeagent.extensions.batch.views import *; BatchView(BatchProgress(1, 1)).say('{text}')"
+    shell = f'"{sys.executable}" -c "{code}"{" | cat" * piped}'
+    env = environment(tmp_path, PYTHONPATH=str(Path(__file__).parents[3]))
+    with PtyScreen(["sh", "-c", shell], env, tmp_path, (62, 24)) as screen:
+        assert screen.exit_code() == 0
+        lines = screen.raw.decode().splitlines()
+    assert " ".join(each.strip() for each in lines) == text
+    assert len(lines) == (1 if piped else 3)
+    assert all(set(each.split()) == {"word"} for each in lines)

@@ -87,7 +87,7 @@ def test_an_argument_never_gets_a_variable_of_this_machine(tmp_path: Path) -> No
         ('{"image": "${localEnv:IMAGE}"}', "takes a variable"),
         ('{"build": 1}', "build is not an object"),
         ('{"build": {"dockerfile": 1}}', "is not text"),
-        ('{"build": {"dockerfile": "missing"}}', "there is no .devcontainer/missing"),
+        ('{"build": {"dockerfile": "missing"}}', ".devcontainer/missing does not exist"),
         ('{"build": {"dockerfile": "../../D"}}', "outside this folder"),
         ('{"build": {"dockerfile": "/etc/passwd"}}', "outside this folder"),
         (

@@ -1,20 +1,51 @@
 """Resources and prompts of servers in what the user types."""
 
+import json
+import sys
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
 import pytest
 
+from codeagent.config.local_environment import LocalEnvironment
+from codeagent.core.runtime import Mentioned
 from codeagent.core.tool import Failed
+from codeagent.extensions.mcp.host import ServerHost
 from codeagent.extensions.mcp.mentions import offered_texts, read_mentions
+from codeagent.extensions.mcp.servers import McpServers
+from tests.e2e.product import Product, of, say
 from tests.extensions.mcp.hostile import EVIL
 from tests.extensions.mcp.real_servers import servers_or_skip
 from tests.extensions.mcp.setting import hostile, serving
 from tests.extensions.mcp.test_real_servers import node
+from tests.fakes import put
 from tests.table import for_each
 
+DOCS = """
+import json, sys
+for line in sys.stdin:
+    said = json.loads(line)
+    match said["method"]:
+        case "initialize":
+            version = said["params"]["protocolVersion"]
+            server = {"name": "docs", "version": "1"}
+            able = {"resources": {}, "prompts": {}}
+            answer = {"protocolVersion": version, "capabilities": able, "serverInfo": server}
+        case "resources/read":
+            answer = {"contents": [{"uri": "guide", "text": "one\\ntwo"}]}
+        case "prompts/list":
+            answer = {"prompts": [{"name": "review", "arguments": [{"name": "pr"}]}]}
+        case "prompts/get":
+            text = f'review {said["params"]["arguments"]["pr"]} with care'
+            answer = {"messages": [{"role": "user", "content": {"type": "text", "text": text}}]}
+        case _:
+            answer = {"tools": [], "resources": []}
+    if "id" in said:
+        print(json.dumps({"jsonrpc": "2.0", "id": said["id"], "result": answer}), flush=True)
+"""
 REVIEW = {"name": "review", "arguments": [{"name": "pr", "required": True}, {"name": "tone"}]}
 
 
@@ -26,6 +57,9 @@ class Server:
     text: str = "the text"
     asked: list[tuple[str, dict[str, str]]] = field(default_factory=list)
     listed: Sequence[Mapping[str, Any]] = ()
+
+    def list(self) -> Any:
+        return SimpleNamespace(state="ready")
 
     async def pages(self, kind: str) -> Sequence[Mapping[str, Any]]:
         return [REVIEW, *self.listed] if kind == "prompts" else self.listed
@@ -53,16 +87,17 @@ class Server:
 )
 async def test_each_resource_that_a_prompt_names_is_read_once(text: str, uris: list[str]) -> None:
     server = Server()
-    read = await read_mentions(text, [server])
+    read, sizes = await read_mentions(text, [server])
     assert [uri for uri, _ in server.asked] == uris
     assert read.count("the text") == len(uris)
+    assert [*sizes] == [f"github:{uri}" for uri in uris]
 
 
 async def test_a_resource_is_bounded_and_cannot_hide_anything() -> None:
     heard: list[str] = []
-    read = await read_mentions("@github:a and @other:b", [Server()], heard.append)
+    read, _ = await read_mentions("@github:a and @other:b", [Server()], heard.append)
     assert heard == ["github"]
-    read = await read_mentions("@github:a", [Server(text=EVIL + "x" * 1_000_000)])
+    read, _ = await read_mentions("@github:a", [Server(text=EVIL + "x" * 1_000_000)])
     assert len(read) < 50_000
     assert "\\x1b]0;owned" in read and "\x1b" not in read and "\u202e" not in read
 
@@ -70,6 +105,85 @@ async def test_a_resource_is_bounded_and_cannot_hide_anything() -> None:
 async def test_more_than_five_resources_are_refused() -> None:
     with pytest.raises(Failed, match="5 resources"):
         await read_mentions(" ".join(f"@github:{number}" for number in range(6)), [Server()])
+
+
+def sizes(found: Mentioned) -> dict[str, str]:
+    return {} if found.note is None else {one.name: one.about for one in found.note.attached}
+
+
+async def test_the_size_of_a_resource_is_known_once_it_was_read_or_its_server_says_it(
+    tmp_path: Path,
+) -> None:
+    listed = [{"uri": "a", "size": 4000}, {"uri": "b", "size": 10**4000}]
+    server = Server(text="one\ntwo", listed=listed)
+    local = LocalEnvironment(tmp_path, tmp_path / "state", {}, config_dir=tmp_path / "config")
+    servers = McpServers(local, ServerHost(tmp_path, {}, tmp_path / "pins"))
+    servers._sources = {"github": server}  # type: ignore[dict-item]  # it answers as one does
+    text = "compare @github:a with @github:b, not with @other:c"
+    assert sizes(await servers.mentioned(text, sending=False)) == {
+        "github:a": "read when sent",
+        "github:b": "read when sent",
+    }
+    assert len(await servers.texts("resource")) == 2
+    assert sizes(await servers.mentioned(text, sending=False)) == {
+        "github:a": "~1,000 tokens",
+        "github:b": "read when sent",
+    }
+    assert server.asked == []  # nothing is read as long as the user writes
+    await servers.mentioned("@github:b", sending=True)
+    assert sizes(await servers.mentioned(text, sending=False)) == {
+        "github:a": "~1,000 tokens",
+        "github:b": "2 lines · ~10 tokens",
+    }
+    assert await servers.mentioned("@other:c", sending=True) == Mentioned()
+
+
+async def test_too_many_resources_are_refused_while_the_user_writes(tmp_path: Path) -> None:
+    local = LocalEnvironment(tmp_path, tmp_path / "state", {}, config_dir=tmp_path / "config")
+    servers = McpServers(local, ServerHost(tmp_path, {}, tmp_path / "pins"))
+    servers._sources = {"github": Server()}  # type: ignore[dict-item]  # it answers as one does
+    many = " ".join(f"@github:{number}" for number in range(6))
+    for sending in (False, True):
+        found = await servers.mentioned(many, sending=sending)
+        assert "at most 5 resources" in found.refusal and found.note is None
+
+
+def test_a_prompt_of_a_server_is_read_without_any_mention_beside_it(product: Product) -> None:
+    program = put(product.home, "docs.py", DOCS)
+    entry = {"command": sys.executable, "args": [str(program)], "where": "machine"}
+    put(product.home, "config/codeagent/mcp.json", json.dumps({"mcpServers": {"docs": entry}}))
+    done = product.run(product.script(say("ok")), "--output", "jsonl", prompt="/docs:review 7")
+    assert done.code == 0, done.err
+    told = [json.dumps(one["message"]) for one in of(done.events, "message.added")]
+    assert any("review 7 with care" in one for one in told)
+
+
+def test_a_resource_goes_with_the_prompt_beside_its_files_and_into_forks_and_exports(
+    product: Product,
+) -> None:
+    put(product.workspace, "a.txt", "from the file\n")
+    program = put(product.home, "docs.py", DOCS)
+    entry = {"command": sys.executable, "args": [str(program)], "where": "machine"}
+    put(product.home, "config/codeagent/mcp.json", json.dumps({"mcpServers": {"docs": entry}}))
+    done = product.run(
+        product.script(say("ok")), "--output", "jsonl", prompt="compare @docs:guide with @a.txt"
+    )
+    assert done.code == 0, done.err
+    (note,) = [
+        one["message"] for one in of(done.events, "message.added") if "attached" in one["message"]
+    ]
+    assert [(one["name"], one["about"]) for one in note["attached"]] == [
+        ("a.txt", "1 line · ~5 tokens"),
+        ("docs:guide", "2 lines · ~12 tokens"),
+    ]
+    first, second = (part["text"] for part in note["content"])
+    assert "from the file" in first and "> one\n> two" in second
+    assert product.call("sessions", "fork", product.sessions[-1].name).code == 0
+    for session in product.sessions:
+        log = (session / "events.jsonl").read_text()
+        assert '"name":"docs:guide"' in log.replace('": "', '":"')
+        exported = product.call("sessions", "export", session.name, "--format", "html").out
+        assert "docs:guide" in exported
 
 
 @for_each(
@@ -86,7 +200,7 @@ async def test_a_prompt_of_a_server_takes_its_arguments_by_name_or_in_order(
     given: str, arguments: dict[str, str]
 ) -> None:
     server = Server()
-    read = await read_mentions(f"/github:review {given}", [server])
+    read, _ = await read_mentions(f"/github:review {given}", [server])
     assert server.asked == [("review", arguments)]
     assert read.endswith(
         "which the user asks for:\nthe text\n(said before by the assistant) the text"
@@ -128,7 +242,7 @@ async def test_only_what_can_be_typed_is_offered() -> None:
 @for_each("listed", [7, "x", {}, ["x", 7, {"name": 7, "required": True}, {"required": True}]])
 async def test_a_prompt_with_arguments_that_are_none_is_asked_for_without_any(listed: Any) -> None:
     server = Server(listed=[{"name": "odd", "arguments": listed}])
-    assert (await read_mentions("/github:odd", [server])).endswith(") the text")
+    assert (await read_mentions("/github:odd", [server]))[0].endswith(") the text")
     assert server.asked == [("odd", {})]
 
 
@@ -144,7 +258,7 @@ async def test_messages_that_are_none_are_left_out() -> None:
                 ]
             }
 
-    assert (await read_mentions("/github:review 7", [Odd()])).endswith(":\ngood")
+    assert (await read_mentions("/github:review 7", [Odd()]))[0].endswith(":\ngood")
 
 
 async def test_no_more_is_offered_than_a_list_can_hold() -> None:
@@ -153,8 +267,8 @@ async def test_no_more_is_offered_than_a_list_can_hold() -> None:
 
 
 async def test_a_command_of_another_name_is_ordinary_text() -> None:
-    assert await read_mentions("/other:review 7", [Server()]) == ""
-    assert await read_mentions("see /github:review 7", [Server()]) == ""
+    assert await read_mentions("/other:review 7", [Server()]) == ("", {})
+    assert await read_mentions("see /github:review 7", [Server()]) == ("", {})
 
 
 async def test_a_server_without_resources_says_so(tmp_path: Path) -> None:
@@ -166,11 +280,11 @@ async def test_a_server_without_resources_says_so(tmp_path: Path) -> None:
 async def test_resources_and_prompts_of_a_real_server_are_read(tmp_path: Path) -> None:
     async with serving(tmp_path, node(servers_or_skip(), "everything")) as setting:
         await setting.start()
-        read = await read_mentions(
+        read, _ = await read_mentions(
             "see @everything:demo://resource/dynamic/text/3", [setting.source]
         )
         assert "Resource 3: This is a plaintext resource" in read
-        read = await read_mentions("/everything:args-prompt city=Bonn", [setting.source])
+        read, _ = await read_mentions("/everything:args-prompt city=Bonn", [setting.source])
         assert "Bonn" in read
         offered = await offered_texts(setting.source, "prompt")
         assert ("city", "") in [(name, "") for text in offered for name, _ in text.inputs]

@@ -125,7 +125,11 @@ WRONG: tuple[tuple[str, str, list[str]], ...] = (
         "look.md",
         ["2: limits.max_turns: it should be greater than or equal to 1"],
     ),
-    ("---\ndescription: x\n---\n\n", "look.md", ["2: there is no prompt below the front matter"]),
+    (
+        "---\ndescription: x\n---\n\n",
+        "look.md",
+        ["2: the prompt below the front matter is missing"],
+    ),
     (
         "one\ntwo {{inputs.x}}",
         "look.md",
@@ -348,12 +352,12 @@ def test_a_recipe_that_is_not_there_is_named_with_those_that_are(
     with pytest.raises(ConfigError) as refused:
         find_recipe(book, "reviw")
     assert str(refused.value).split("\n  ") == [
-        "there is no recipe reviw; did you mean review?",
+        "unknown recipe reviw; did you mean review?",
         f"{own}/commands/broken.md:1: {{{{inputs.x}}}} does not name an input; there are none",
     ]
 
 
 def test_without_any_recipe_it_is_said_that_there_are_none(folders: tuple[Path, Path]) -> None:
     book = RecipeFolders(recipe_folders(*folders), None)
-    with pytest.raises(ConfigError, match=r"^there is no recipe review; there are none$"):
+    with pytest.raises(ConfigError, match=r"^unknown recipe review; there are none$"):
         find_recipe(book, "review")

@@ -16,8 +16,8 @@ from codeagent.core.messages import UserMessage
 from codeagent.core.model import Adapted
 from codeagent.extensions.text_calls.native_first import wrapped
 from codeagent.extensions.text_calls.settings import TextToolSetting, TextToolSettings
-from codeagent.llm.errors import refuses_tools
 from codeagent.llm.factory import ModelOptions, open_model
+from codeagent.llm.refusals import refuses_tools
 from codeagent.llm.retry import RetryingModel
 from codeagent.llm.server_knowledge import ServerKnowledge
 from tests.extensions.text_calls.reading import HERMES, JSON, call

@@ -137,7 +137,7 @@ async def test_the_agent_lists_and_stops_them() -> None:
     await w.run()
     texts = [text_of(event.content) for event in of(w.events, ToolResultAdded)]
     assert "in 60 s: look at the build" in texts[1]
-    assert texts[2] == "there is no trigger 'trigger-9'; there are: trigger-1"
+    assert texts[2] == "unknown trigger 'trigger-9'; there are: trigger-1"
     assert texts[3] == "trigger-1 was stopped; it fired 0 times."
     w.clock.move(600)
     await w.settled()

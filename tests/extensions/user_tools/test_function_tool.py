@@ -436,7 +436,7 @@ async def test_a_command_that_none_can_run_is_refused(
 
 async def test_without_a_sandbox_no_command_runs(author: Author) -> None:
     with pytest.raises(
-        Failed, match="there is no sandbox, so this tool cannot run commands; nothing was run"
+        Failed, match="without a sandbox, this tool cannot run commands; nothing was run"
     ):
         await author.text(awaited("await ctx.run('ls')", "ctx: ToolContext"))
 

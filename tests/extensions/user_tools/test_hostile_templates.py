@@ -542,7 +542,7 @@ def test_what_is_dropped_takes_its_dashes_along() -> None:
         ([["ls", "{{args.o}}"], "{{args.x}}"], "it would name the program"),
         (["sh", ["run.sh", "{{args.o}}"], "{{args.x}}"], "it would name the script that sh runs"),
         (["env", ["cat", "{{args.o}}"], "{{args.x}}"], "it would name the program that env runs"),
-        ([["ls", "{{args.o}}"]], "there is no program left to run"),
+        ([["ls", "{{args.o}}"]], "no program is left to run"),
     ],
 )
 def test_a_call_without_what_keeps_a_value_a_text_is_refused(

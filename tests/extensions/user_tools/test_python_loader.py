@@ -200,7 +200,7 @@ ERRORS = [
     ),
     (
         HEAD + "@register_tool(sandbox=True)\ndef f(ctx: ToolContext): 'Tells.'\n",
-        "with sandbox=True there is no ToolContext; leave out one of the two",
+        "sandbox=True cannot be combined with a ToolContext; leave out one of the two",
     ),
     (
         HEAD + "@register_tool(sandbox=True)\nasync def f():\n    'Tells.'\n    yield\n",

@@ -183,7 +183,7 @@ async def test_what_the_sandbox_does_not_have_is_said(author: Author) -> None:
 async def test_without_a_sandbox_it_runs_nowhere(author: Author) -> None:
     author.sandbox = None
     with pytest.raises(
-        Failed, match="there is no sandbox, and this tool runs only there; nothing was run"
+        Failed, match="this tool runs only in a sandbox, and none is available; nothing was run"
     ):
         await author.text(written("return 1"))
 

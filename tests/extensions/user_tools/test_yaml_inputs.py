@@ -216,7 +216,7 @@ def test_the_model_neither_sees_nor_sets_an_input(box: InputBox) -> None:
         ),
         ("inputs: [{name: x}]\ncommand: 'bash -c \"{{inputs.x}}\"'\n", "is not allowed here"),
         ("builtin: 1\n", "write true, or the name of a built-in tool"),
-        ("builtin: true\n", "there is no built-in tool show"),
+        ("builtin: true\n", "unknown built-in tool show"),
     ],
 )
 def test_what_cannot_be_an_input_is_refused_when_the_file_is_loaded(

@@ -222,7 +222,7 @@ BROKEN: list[tuple[str | bytes, list[str]]] = [
         HEAD + "parameters: [{name: p, required: false}]\ncommand: x={{args.p}}\n",
         [
             "words.yaml:4: command: {{args.p}} is not allowed here: "
-            "there is no argument to leave out if it is missing; give it a default"
+            "its argument cannot be left out if it is missing; give it a default"
         ],
     ),
     # folder, environment, network, restrictions
@@ -293,7 +293,7 @@ BROKEN: list[tuple[str | bytes, list[str]]] = [
     # built-in tools
     (
         "name: x\nbuiltin: reed\n",
-        ["words.yaml:2: builtin: there is no built-in tool reed; did you mean read?"],
+        ["words.yaml:2: builtin: unknown built-in tool reed; did you mean read?"],
     ),
     (
         "name: x\nbuiltin: read\nargv: [ls]\n",
@@ -325,7 +325,7 @@ BROKEN: list[tuple[str | bytes, list[str]]] = [
         "tools:\n- name: a b\n  argv: [ls]\n- name: c\n  builtin: nothing\n",
         [
             "words.yaml:2: tools[0].name: 'a b' is not a name; use 1 to 64 letters, digits, _ or -",
-            "words.yaml:5: tools[1].builtin: there is no built-in tool nothing; there are read, search, bash",
+            "words.yaml:5: tools[1].builtin: unknown built-in tool nothing; there are read, search, bash",
         ],
     ),
     (

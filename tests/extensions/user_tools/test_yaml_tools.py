@@ -91,7 +91,7 @@ async def test_a_result_is_that_of_a_command(box: Box) -> None:
 
 async def test_without_a_sandbox_it_fails_and_says_so(box: Box) -> None:
     box.sandbox = None  # type: ignore[assignment]  # there is none
-    with pytest.raises(Failed, match="there is no sandbox, so deploy cannot run"):
+    with pytest.raises(Failed, match="without a sandbox, deploy cannot run"):
         await box.call(box.tool(HEAD + "argv: [ls]\n"))
 
 

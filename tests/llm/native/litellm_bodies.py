@@ -4,7 +4,7 @@ import copy
 import json
 from collections.abc import Iterable
 from contextlib import suppress
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 from codeagent.core.budget import Effort
@@ -12,8 +12,10 @@ from codeagent.core.errors import ModelError
 from codeagent.core.model import ModelRequest
 from codeagent.llm.litellm_model import LitellmModel
 from codeagent.llm.native import format_of
+from codeagent.llm.provider_model import sees_images
 from codeagent.llm.provider_tools import MakeProviderTools, ProviderTools
 from codeagent.llm.providers import Target, WireFormat, native_target
+from codeagent.llm.wire import in_words
 from tests.llm.asking import ask
 from tests.servers import FakeProvider, Turn, running
 
@@ -88,4 +90,6 @@ def ours(
 ) -> list[Json]:
     """Write one request after the other, as a model does."""
     writer = format_of(wire_format).writer(target, asked.effort)
-    return [json.loads(writer.body(conversation, target)) for conversation in conversations]
+    convert = (lambda each: each) if sees_images(target) else in_words
+    sent = (replace(one, messages=tuple(map(convert, one.messages))) for one in conversations)
+    return [json.loads(writer.body(conversation, target)) for conversation in sent]

@@ -165,7 +165,7 @@ async def test_a_sandbox_that_cannot_start_is_the_executor_s_to_explain(box: Too
     with pytest.raises(SandboxUnavailable):
         await box.call("bash", command="x")
     box.sandbox = None
-    with pytest.raises(Failed, match="no sandbox"):
+    with pytest.raises(Failed, match="without a sandbox"):
         await box.call("bash", command="x")
 
 

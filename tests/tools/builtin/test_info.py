@@ -78,7 +78,7 @@ async def test_a_file_of_a_users_skill_is_told_and_one_of_a_projects_is_left_to_
     box: Toolbox,
 ) -> None:
     assert await told(box, "mine/notes.md") == "the notes"
-    with pytest.raises(NotFound, match=r"no file 'none\.md' in the skill mine"):
+    with pytest.raises(NotFound, match=r"file 'none\.md' in the skill mine does not exist"):
         await told(box, "mine/none.md")
     with pytest.raises(NotFound, match=r"read \.codeagent/skills/release/a/run\.sh"):
         await told(box, "release/a/run.sh")

@@ -98,7 +98,7 @@ async def test_without_python_in_the_sandbox_it_says_so(box: Toolbox) -> None:
     sandbox = HostSandbox(box.root, {"PATH": str(box.root)}, box.root.parent / "state")
     with pytest.raises(Failed) as caught:
         await tool_of(box).run(PythonArgs(code="print(1)"), tool_context(box.workspace, sandbox))
-    assert "there is no python3 in the sandbox" in text_of(caught.value.content)
+    assert "python3 is missing in the sandbox" in text_of(caught.value.content)
 
 
 async def test_plan_mode_gets_the_workspace_read_only_and_no_network(box: Toolbox) -> None:

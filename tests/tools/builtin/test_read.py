@@ -66,8 +66,8 @@ async def test_images_are_shown_as_images(box: Toolbox, data: bytes, media_type:
 
 
 async def test_a_huge_image_and_binaries_are_refused_with_what_they_are(box: Toolbox) -> None:
-    put(box.root, "big.png", PNG + b"\0" * (6 << 20))
-    with pytest.raises(Failed, match="more than 5 MiB"):
+    put(box.root, "big.png", PNG + b"\0" * (21 << 20))
+    with pytest.raises(Failed, match="more than 20 MiB"):
         await box.call("read", path="big.png")
     put(box.root, "prog", b"\x7fELF\0\0")
     with pytest.raises(Failed, match=r"prog is a binary file \(an ELF program\) of 6 bytes"):

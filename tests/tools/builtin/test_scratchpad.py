@@ -78,7 +78,7 @@ async def test_an_unknown_key_is_answered_with_the_closest(workspace: LocalWorks
         await ask(tool, workspace, action="get", key="plan")
     pad.notes |= {"plan": "x", "zzz": "y"}
     for action in ("get", "delete"):
-        with pytest.raises(NotFound, match=r"no note 'plam'; did you mean plan\?$"):
+        with pytest.raises(NotFound, match=r"unknown note 'plam'; did you mean plan\?$"):
             await ask(tool, workspace, action=action, key="plam")
 
 

@@ -28,7 +28,7 @@ def test_a_text_is_compared_by_lines() -> None:
         (TEXT, Node("executable", b"a\nb\n"), "it is executable now"),
         (Node("executable", b"a"), Node("file", b"b"), "it is no longer executable"),
         (TEXT, TEXT, "it is as it was"),
-        (None, None, "there is no such file, and there never was"),
+        (None, None, "that file does not exist, and never did"),
     ],
 )
 def test_what_lines_do_not_show_is_said(then: Node | None, now: Node | None, words: str) -> None:

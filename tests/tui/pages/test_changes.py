@@ -58,9 +58,9 @@ async def test_every_file_is_listed_with_what_happened_to_it() -> None:
     async with page.app.run_test(size=(80, 24)) as pilot:
         await page.open(pilot)
         assert [row.split() for row in page.app.rows[1:4]] == [
-            ["▸", "src/a.py", "modified"],
-            ["new.txt", "added"],
-            ["gone.txt", "deleted"],
+            ["▸", "src/a.py", "modified", "·", "+2", "−2"],
+            ["new.txt", "added", "·", "+1", "−0"],
+            ["gone.txt", "deleted", "·", "+0", "−1"],
         ]
         assert "file 1 of 3" in page.app.rows[0]
         assert "hunk 1 of 2 · line 3" in page.app.shown
@@ -87,12 +87,12 @@ async def test_a_hunk_is_taken_back_after_a_yes_and_what_is_left_is_shown() -> N
     async with page.app.run_test(size=(80, 24)) as pilot:
         await page.open(pilot)
         await page.press(pilot, "j", "x")
-        assert "take hunk 2 of 2 in src/a.py back? y yes · any other key: no" in page.app.rows[-1]
+        assert "revert hunk 2 of 2 in src/a.py? y yes · any other key: no" in page.app.rows[-1]
         assert page.puts == []
         await page.press(pilot, "y")
         without = Node("file", NEW.replace("line twenty\n", "line 20\n").encode())
         assert page.puts == [RestoreFile("src/a.py", without, Node("file", NEW.encode()))]
-        assert "undone: hunk 2 of 2 in src/a.py (/redo to restore)" in page.app.rows[-1]
+        assert "reverted: hunk 2 of 2 in src/a.py (/redo to restore)" in page.app.rows[-1]
         assert "hunk 1 of 1" in page.app.shown
 
 
@@ -134,7 +134,7 @@ async def test_the_question_says_where_the_user_edited_the_file_too() -> None:
         await page.open(pilot)
         assert "you edited it, too" in page.app.rows[1]
         await page.press(pilot, "X")
-        assert "take all of src/a.py back, though you edited it, too? y yes" in page.app.rows[-1]
+        assert "revert all of src/a.py, though you edited it, too? y yes" in page.app.rows[-1]
 
 
 async def test_while_the_agent_works_nothing_is_taken_back() -> None:
@@ -191,7 +191,7 @@ async def test_what_is_not_compared_is_listed_with_its_reasons() -> None:
         await page.press(pilot, "]", "]", "]", "X")
         assert "data.bin: larger than 20 MiB" in page.app.shown
         assert "vendor/x: a repository of its own" in page.app.shown
-        assert "there is no file here to restore" in page.app.rows[-1]
+        assert "no file here to revert" in page.app.rows[-1]
 
 
 async def test_nothing_in_names_or_contents_acts() -> None:

@@ -87,6 +87,19 @@ async def test_a_key_of_a_server_of_ones_own_may_be_short_and_is_stored_under_it
     assert (drawer.kept, app.given) == ({"http://127.0.0.1:8080": "abc"}, [OPTIONS])
 
 
+async def test_within_a_conversation_only_the_key_is_asked_for_and_esc_leaves_at_once() -> None:
+    app = StandIn()
+    missing = Missing("key", "Paste the API key for this server", "http://127.0.0.1:8080")
+    async with app.run_test(size=(80, 24)) as pilot:
+        app.push_screen(FirstRun(missing, Drawer().keep), app.given.append)
+        await pilot.press("up", *"ab")
+        assert "••" in app.shown
+        assert "Choose how to start" not in app.shown and "…" not in app.shown
+        await pilot.press("escape")
+        await pilot.pause()
+    assert app.given == [None]
+
+
 async def test_a_key_can_be_pasted_at_once_and_its_provider_is_known_by_how_it_begins() -> None:
     app, drawer = StandIn(), Drawer()
     async with app.run_test() as pilot:

@@ -94,6 +94,29 @@ async def test_enter_applies_only_when_all_that_is_taken_was_on_screen() -> None
         assert review.answers == (True,) * 8
 
 
+async def test_a_rejected_hunk_is_drawn_as_secondary_text_until_it_is_taken_again() -> None:
+    review = Review()
+    async with review.app.run_test(size=(80, 40)) as pilot:
+        await review.open(pilot)
+
+        def colours() -> set[object]:
+            strips = review.app.screen._compositor.render_strips()
+            row = next(strip for strip in strips if "line 5 new" in strip.text)
+            return {
+                (part.style.color, part.style.bgcolor)
+                for part in row
+                if part.style and part.text.strip()
+            }
+
+        taken = colours()
+        await review.press(pilot, "space")
+        (rejected,) = colours()
+        assert rejected[0] == review.app.palette.muted.color
+        assert "105 + line 5 new" in review.app.shown
+        await review.press(pilot, "space")
+        assert colours() == taken
+
+
 async def test_a_hunk_higher_than_the_screen_must_be_scrolled_to_its_end() -> None:
     review = Review(DiffBlock(path="a.py", before="", after="\n".join(LINES)))
     async with review.app.run_test(size=(80, 12)) as pilot:
@@ -242,7 +265,7 @@ async def test_without_an_editor_one_line_says_so(monkeypatch: pytest.MonkeyPatc
     async with review.app.run_test(size=(120, 24)) as pilot:
         await review.open(pilot)
         await review.press(pilot, "ctrl+g")
-        assert "No editor is set. Your text is unchanged." in review.app.rows[-1]
+        assert "No editor is set: export EDITOR=vim, then start again." in review.app.rows[-1]
 
 
 async def test_what_would_act_is_shown_and_not_put_into_a_field_to_write_in() -> None:

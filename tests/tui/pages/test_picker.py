@@ -7,7 +7,7 @@ from hypothesis import strategies as st
 from textual.widgets import TextArea
 
 from codeagent.tui.keymap import Keymap
-from codeagent.tui.pages.picker import Picker
+from codeagent.tui.pages.picker import Picker, palette_rows
 from codeagent.tui.parts.marked_list import PickerRow, matching
 from tests.tui.pages.stand_in import MANNERS, StandIn
 
@@ -58,6 +58,47 @@ async def test_letters_narrow_and_enter_takes_the_marked_row(size: tuple[int, in
         assert app.query_one(TextArea).text == ""
 
 
+async def test_a_few_long_rows_do_not_push_the_descriptions_of_the_others_away() -> None:
+    rows = [PickerRow(f"/{n}", f"/{n}", "what it does") for n in range(20)]
+    rows.append(PickerRow("long", "/model " + "m" * 30, "a model"))
+    app = StandIn()
+    async with app.run_test(size=(100, 40)) as pilot:
+        app.push_screen(Picker("Commands", rows), app.given.append)
+        await pilot.pause()
+        assert "/0   what it does" in app.shown
+        assert "m" * 30 + "  a model" in app.shown
+
+
+async def test_commands_are_grouped_and_say_their_keys_until_something_is_typed() -> None:
+    keymap = Keymap({"chat.find": ("f7",)})
+    rows = palette_rows(keymap, ["paper"], [], running=False)
+    headings = [row.text for row in rows if row.heading]
+    assert headings == ["Conversation", "Model and money", "Screen", "About", "Themes"]
+    keys = {row.text: row.keys for row in rows if row.keys}
+    assert keys["/find"] == "F7" and keys["/pause"] == "Esc" and keys["/detail"] == "Ctrl+O"
+    app = StandIn()
+    async with app.run_test(size=(80, 24)) as pilot:
+        app.push_screen(Picker("Commands", rows), app.given.append)
+        await pilot.pause()
+        assert app.shown.count("▸") == 1 and " ▸ /new" in app.shown
+        assert " Conversation" in app.shown
+        await pilot.press(*"find")
+        await pilot.pause()
+        (row,) = [row for row in app.rows if "/find" in row]
+        assert row.split()[-1] == "F7" and "Conversation\n" not in app.shown
+        await pilot.press("enter")
+        assert app.given == ["/find"]
+
+
+async def test_one_long_row_does_not_push_the_descriptions_of_the_others_aside() -> None:
+    rows = [PickerRow(f"{at}", f"/go{at}", "what it does, in a few more words") for at in range(10)]
+    app = StandIn()
+    async with app.run_test(size=(60, 20)) as pilot:
+        app.push_screen(Picker("Commands", [*rows, PickerRow("x", "/" + "x" * 90, "long")]))
+        await pilot.pause()
+        assert "/go9  what it does, in a few more words" in app.shown
+
+
 async def test_esc_gives_nothing_and_the_mark_begins_where_it_is_told() -> None:
     app = StandIn()
     async with app.run_test() as pilot:
@@ -96,6 +137,12 @@ async def test_a_long_list_scrolls_with_the_mark_and_a_click_takes_a_row() -> No
         await pilot.pause()
         assert " ▸ row 41" in app.shown
         assert "Enter chooses it" in app.rows[-1]
+        await pilot.press("end")
+        await pilot.pause()
+        assert " ▸ row 499" in app.shown
+        await pilot.press("home", "down", *["pagedown"] * 3, "up", "up")
+        await pilot.pause()
+        assert " ▸ row 41" in app.shown
         await pilot.click(
             offset=(8, app.rows.index(next(row for row in app.rows if "row 39" in row)))
         )

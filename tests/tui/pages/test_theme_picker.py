@@ -2,8 +2,12 @@
 
 from pathlib import Path
 
+import pytest
+
 from codeagent.tui.pages.picker import ThemePicker
 from tests.tui.pages.stand_in import StandIn
+from tests.tui.replay import ReplayApp, enter, settled, until
+from tests.tui.scripts import START, asks_to_edit
 
 
 async def test_the_marked_theme_is_in_force_until_esc() -> None:
@@ -12,6 +16,7 @@ async def test_the_marked_theme_is_in_force_until_esc() -> None:
         app.push_screen(ThemePicker(app.look), app.given.append)
         await pilot.pause()
         assert " ▸ paper" in app.shown
+        assert app.rows[-1].strip() == "Enter keeps it · Esc restores paper · Up and Down move"
         await pilot.press("up")
         await pilot.pause()
         assert (app.theme, app.palette) == ("frost", app.themes.get("frost").palette)
@@ -38,3 +43,24 @@ async def test_a_theme_that_cannot_be_used_says_why_and_is_not_taken(tmp_path: P
         await pilot.pause()
         assert "broken.yaml:1: dark: is missing; the theme was not changed" in app.rows[-1]
         assert (app.theme, app.given) == ("ink", [])
+
+
+@pytest.mark.parametrize("size", [(80, 24), (60, 20), (200, 60)])
+async def test_the_conversation_above_the_list_is_drawn_in_each_theme_as_you_move(
+    size: tuple[int, int], tmp_path: Path
+) -> None:
+    app = ReplayApp(asks_to_edit().events, tmp_path, now=START)
+    async with app.run_test(size=size) as pilot:
+        await settled(pilot)
+        await enter(pilot, "/theme")
+        await until(pilot, lambda: isinstance(app.screen, ThemePicker))
+        seen = []
+        for name in app.look.themes.names():
+            await until(pilot, lambda name=name: app.look.name == name)
+            await pilot.pause()
+            seen.append(app.screen._compositor.render_strips()[2])
+            await pilot.press("down")
+        assert len({tuple(segment.style for segment in strip) for strip in seen}) == len(seen)
+        await pilot.press("enter")
+        await until(pilot, lambda: ("keep", {"theme": app.look.name}) in app.told)
+        assert app.look.name == app.look.themes.names()[-1]

@@ -6,7 +6,7 @@ from dataclasses import replace
 from typing import Any
 
 import pytest
-from textual.events import Paste
+from textual.events import Key, Paste
 
 from codeagent.core.display import DiffBlock, TextBlock
 from codeagent.core.policy import Decision
@@ -353,3 +353,16 @@ async def test_hunks_are_chosen_elsewhere_and_allow_once() -> None:
         app.approvals.clear()
         assert not app.card.take_hunks("e", (True,))
         assert len(app.decisions) == 1
+
+
+async def test_what_is_typed_right_behind_a_key_that_asks_for_a_reason_is_the_reason() -> None:
+    """A slow line delivers several keys at once: none of them is taken for an answer."""
+    app = CardApp(edit())
+    async with app.run_test() as pilot:
+        await app.keys(pilot, "tab", apart=10)
+        app.clock.now += 10
+        for key in ("r", *"say", "enter"):
+            app.post_message(Key(key, "\r" if key == "enter" else key))
+        await pilot.pause()
+        await pilot.pause()
+    assert app.answers == [("e", "deny", "say")]

@@ -9,13 +9,15 @@ from codeagent.tui.parts.boundary import (
     outline,
     pause_choices,
     paused_pieces,
+    plan_content,
     plan_pieces,
     state_of,
+    summary_content,
     title_of,
 )
 from codeagent.tui.parts.card_keys import ChoiceRow, labelled, letters_of
 from codeagent.tui.rendering.palette import Palette
-from codeagent.tui.state import Paused, PausedCall
+from codeagent.tui.state import Paused, PausedCall, PlanReady, SummaryReady
 from tests.table import for_each
 
 CALL = PausedCall("c1", "bash", "make lint", "auto", "")
@@ -38,9 +40,9 @@ def rows(paused: Paused, width: int = WIDE, *, marked: int = 0, problem: str = "
             "denied: outside the workspace",
         ),
         (PausedCall("c1", "bash", "x", "deny", ""), "denied"),
-        (PausedCall("c1", "bash", "x", "deny", "why", state="skipped"), "skipped"),
-        (PausedCall("c1", "bash", "x", "auto", "", state="edited"), "edited, runs"),
-        (PausedCall("c1", "bash", "x", "deny", "why", state="edited"), "edited, denied"),
+        (PausedCall("c1", "bash", "x", "deny", "why", edited=True, skipped=True), "skipped"),
+        (PausedCall("c1", "bash", "x", "auto", "", edited=True), "edited, runs"),
+        (PausedCall("c1", "bash", "x", "deny", "why", edited=True), "edited, denied"),
     ],
 )
 def test_every_state_of_a_call_has_words(call: PausedCall, words: str) -> None:
@@ -116,6 +118,15 @@ def test_the_outline_of_a_plan_is_its_headings_and_items_without_code() -> None:
     assert outline(text) == ["# Plan", "1. One", "- Two"]
 
 
+def test_a_plan_and_a_summary_are_shown_again_only_once_they_were_changed() -> None:
+    plan, summary = PlanReady("# Plan"), SummaryReady("# Summary", 3)
+    for text, bodies in (("", 0), (" and more", 1)):
+        card = plan_content(plan, plan.text + text, sent="")
+        assert len(card.body) == bodies
+        card = summary_content(summary, summary.text + text, sent="")
+        assert len(card.body) == bodies
+
+
 def test_a_plan_without_items_is_outlined_by_its_lines() -> None:
     assert outline("First this.\n\nThen that.\n") == ["First this.", "Then that."]
 
@@ -123,7 +134,7 @@ def test_a_plan_without_items_is_outlined_by_its_lines() -> None:
 def test_a_long_plan_says_how_much_more_there_is() -> None:
     (piece,) = plan_pieces("\n".join(f"{n}. Step" for n in range(1, 21)))
     found = [line.strip.text for line in piece(40, Palette())]
-    assert (len(found), found[-1]) == (7, "… 14 more above")
+    assert (len(found), found[-1]) == (7, "… 14 more")
 
 
 @for_each("stepping", [True, False])

@@ -7,12 +7,20 @@ import shutil
 import stat
 import sys
 from collections.abc import Iterator
+from errno import ENOSPC
 from pathlib import Path
 
 import pytest
 from textual.app import App
 
-from codeagent.tui.parts.external_editor import EditorFailed, edit_in_editor, editor_command
+from codeagent.config.settings import EditorSettings
+from codeagent.tui.parts import external_editor
+from codeagent.tui.parts.external_editor import (
+    EditorFailed,
+    edit_difference,
+    edit_in_editor,
+    editor_command,
+)
 from tests.table import for_each
 
 
@@ -69,6 +77,20 @@ async def test_an_editor_that_fails_changes_nothing(monkeypatch: pytest.MonkeyPa
     editor(monkeypatch, "open(name, 'w').write('half'); sys.exit(3)")
     with pytest.raises(EditorFailed, match=r"ended with 3\. Your text is unchanged\."):
         await edit_in_editor(Lending(), "text")
+
+
+async def test_a_full_disk_is_told(monkeypatch: pytest.MonkeyPatch) -> None:
+    def full(**options: str) -> None:
+        raise OSError(ENOSPC, "No space left on device")
+
+    editor(monkeypatch, "pass")
+    for name in ("mkstemp", "TemporaryDirectory"):
+        monkeypatch.setattr(external_editor, name, full)
+    app = Lending()
+    app.editor = EditorSettings(diff="/bin/true {before} {after}")  # type: ignore[attr-defined]  # as the settings set it
+    for work in (edit_in_editor(app, "text"), edit_difference(app, "a.py", ("1", "2"))):
+        with pytest.raises(EditorFailed, match="No space left"):
+            await work
 
 
 async def test_a_terminal_that_cannot_be_lent_is_told(monkeypatch: pytest.MonkeyPatch) -> None:

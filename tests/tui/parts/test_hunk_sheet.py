@@ -88,3 +88,40 @@ def test_own_lines_stay_while_the_hunk_is_left_out() -> None:
 )
 def test_only_what_is_seen_can_be_written_in_place(line: str, can: bool) -> None:
     assert sheet("x\n", f"{line}\ny\n").can_be_written_here(0) is can
+
+
+@given(TEXT, TEXT, st.data())
+def test_a_whole_text_whose_changes_are_within_the_hunks_is_taken(
+    before: str, after: str, data: st.DataObject
+) -> None:
+    wanted, found = sheet(before, after), sheet(before, after)
+    for at in range(len(wanted)):
+        if data.draw(st.booleans()):
+            wanted.write(at, data.draw(st.text("abxy\n", max_size=8)))
+    if len(found) and wanted.result == wanted.result.removesuffix("\n"):
+        assert found.take(wanted.result)
+        assert found.result == wanted.result
+
+
+OUTSIDE = (
+    ("a\nb\nc\nd\n", "a\nB\nc\nd\n", "A\nB\nc\nd\n"),
+    ("a\nb\nc\nd\n", "a\nB\nc\nd\n", "a\nB\nc\nD\n"),
+    ("a\nb\nc\nd\n", "A\nb\nc\nD\n", "A\nb\nx\nc\nD\n"),
+    ("a\nb\nc\nd\n", "a\nB\nc\nd\n", ""),
+)
+
+
+@for_each(("before", "after", "saved"), OUTSIDE)
+def test_a_text_with_changes_outside_the_hunks_answers_nothing(
+    before: str, after: str, saved: str
+) -> None:
+    found = sheet(before, after)
+    assert not found.take(saved)
+    assert found.answers == (True,) * len(found) and found.result == after
+
+
+def test_lines_written_in_a_whole_text_are_the_users_own_and_old_ones_reject_the_hunk() -> None:
+    found = sheet("a\nb\nc\nd\ne\nf\n", "A\nb\nc\nd\ne\nF\n")
+    assert found.take("A\nmine\nb\nc\nd\ne\nf\n")
+    assert [found.word(at) for at in range(2)] == ["edited", "reject"]
+    assert found.answers == (("A", "mine"), False)

@@ -8,17 +8,16 @@ from codeagent.core.pulse import Pulse, duration
 from codeagent.tui.parts.rows import fit, joined_width
 from codeagent.tui.parts.status import (
     MODE_MEANS,
-    dollars,
     greeting,
     phase_words,
     prompt_words,
     status_parts,
-    tokens,
     with_model_cut,
     with_notice_cut,
 )
 from codeagent.tui.state import Paused, PlanReady
 from codeagent.tui.status import Halt, Phase, Status
+from codeagent.tui.transcript.spelling import dollars, tokens
 from tests.table import for_each
 
 FULL = Status().changed(

@@ -113,6 +113,7 @@ def cut(text: str, places: list[int]) -> list[str]:
 @given(TEXTS, st.lists(st.integers(0, 500), max_size=40), st.integers(1, 40))
 @example("- x\n- a | b\n--|--\n", list(range(30)), 20)
 @example("``` a|b\n-|-\nx", list(range(30)), 20)
+@example("word " * 90, list(range(0, 450, 7)), 200)
 def test_once_closed_it_is_what_is_drawn_at_once(text: str, places: list[int], width: int) -> None:
     assert shown(grown(cut(text, places), width).lines) == shown(
         render_markdown(text, width, PALETTE)

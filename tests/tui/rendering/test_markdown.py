@@ -66,6 +66,13 @@ def test_paragraphs_wrap_by_words_and_are_copied_whole() -> None:
     assert copied(lines) == "one two three four\n\nfive"
 
 
+def test_running_text_stays_narrow_on_a_wide_screen_and_code_does_not() -> None:
+    text = f"# {'word ' * 40}\n\n- {'word ' * 40}\n\n```\n{'x' * 180}\n```"
+    heading, item, code = (drawn(text, 200)[at] for at in (0, 3, 6))
+    assert [len(row) for row in (heading, item)] == [119, 121]
+    assert code.endswith("x" * 180)
+
+
 def test_hard_breaks_stay() -> None:
     assert copied(render_markdown("one  \ntwo\\\nthree", 40, PALETTE)) == "one\ntwo\nthree"
 

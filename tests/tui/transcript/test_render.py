@@ -2,9 +2,11 @@
 
 import re
 
+import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 from rich.cells import cell_len
+from rich.style import Style
 
 from codeagent.core.display import (
     DiffBlock,
@@ -19,11 +21,13 @@ from codeagent.core.display import (
 from codeagent.tui.rendering.lines import Line
 from codeagent.tui.rendering.output_buffer import OutputBuffer
 from codeagent.tui.rendering.palette import Palette
+from codeagent.tui.theme_file import INK, theme_from
 from codeagent.tui.transcript.blocks import (
     AnswerBlock,
     AnyBlock,
     Batch,
     CallCard,
+    CallState,
     CommandBlock,
     Detail,
     Ending,
@@ -40,6 +44,7 @@ from codeagent.tui.transcript.render_call import Memo
 from tests.table import for_each
 
 NOW = 1_000.0
+COLOURED = theme_from(INK).palette
 
 
 def look(detail: Detail = "normal", width: int = 78) -> Look:
@@ -128,7 +133,7 @@ def test_a_batch_has_a_header_and_one_line_per_call_in_columns() -> None:
         CallCard("b", "search", '"is_leap"', state="done", note="4 matches in 2 files"),
     )
     assert rows(block) == [
-        "  ▸ batch 1 · 2 calls · 0.4 s",
+        "  ▸ read, search · batch 1 · 0.4 s",
         "    ✓ read    src/dates.py  212 lines",
         '    ✓ search  "is_leap"     4 matches in 2 files',
     ]
@@ -144,9 +149,34 @@ def test_a_long_name_is_whole_if_there_is_room_and_else_keeps_its_end() -> None:
     assert all(row.endswith("done") for row in rows(long)[1:])
 
 
-def test_a_quiet_batch_is_one_line_that_hides_no_trouble() -> None:
+def test_a_quiet_batch_is_one_line_that_names_its_calls_and_hides_no_trouble() -> None:
     block = batch(card(state="done"), card(state="failed"), card(state="denied"), finished=False)
-    assert rows(block, "quiet") == ["  ▸ batch 1 · 3 calls · 1 failed · 1 denied"]
+    (row,) = rows(block, "quiet")
+    assert row == "  ▸ bash make test, make test, make test · batch 1 · 1 failed · 1 denied"
+    read = CallCard("a", "read", "src/" + "long/" * 30, state="done")
+    (row,) = rows(batch(read, card(state="failed")), "quiet")
+    assert row.startswith("  ▸ read src/long/") and row.endswith("… · batch 1 · 0.4 s · 1 failed")
+
+
+def test_a_batch_counts_the_calls_of_a_tool() -> None:
+    block = batch(card(state="done"), CallCard("b", "read", "a.py", state="done"), card())
+    assert rows(block)[0] == "  ▸ bash ×2, read · batch 1 · 0.4 s"
+
+
+def test_a_call_that_the_user_stopped_is_not_red() -> None:
+    stopped = card(state="cancelled", error="2 processes stopped")
+    drawn = draw(batch(stopped), Look(80, "normal", COLOURED, NOW))
+    styles = {part.style for row in drawn.lines for part in row.strip}
+    assert COLOURED.error not in styles and COLOURED.warning in styles
+
+
+def test_what_is_done_is_quieter_than_what_is_not() -> None:
+    def name_of(state: CallState) -> Style | None:
+        row = draw(batch(card(state=state)), Look(80, "normal", COLOURED, NOW)).lines[1]
+        return next(part.style for part in row.strip if part.text.startswith("bash"))
+
+    assert name_of("done") == COLOURED.text
+    assert name_of("asking") == name_of("failed") == COLOURED.strong
     assert "bash waiting for you" in rows(batch(card(state="asking"), finished=False), "quiet")[0]
 
 
@@ -302,6 +332,15 @@ def test_what_a_call_printed_is_not_drawn_again_while_others_run_unless_it_chang
     assert [line.text for line in draw(block, look(), memo).lines[2:4]] == ["one", "two"]
 
 
+@pytest.mark.parametrize(("state", "style"), [("done", "muted"), ("failed", "text")])
+def test_what_a_command_printed_is_quiet_if_it_went_well(state: CallState, style: str) -> None:
+    shown = draw(
+        batch(card(state=state, output=printed("a line\n"))), Look(78, "normal", COLOURED, NOW)
+    )
+    (said,) = (part for part in shown.lines[-1].strip if part.text == "a line")
+    assert said.style == getattr(COLOURED, style)
+
+
 def test_a_command_of_the_users_own_shows_its_output_and_whether_the_model_sees_it() -> None:
     block = CommandBlock(
         0, card=card(name="shell", state="done", output=printed("hello\n")), shared=False
@@ -341,6 +380,7 @@ def test_an_ending_says_why_and_what_was_done() -> None:
     block = Ending(0, reason="interrupted", lines=("2 processes killed", "1 edit kept"))
     assert rows(block) == ["  – stopped", "    · 2 processes killed", "    · 1 edit kept"]
     assert rows(Ending(0, reason="failed", text="no connection")) == ["  ✗ failed: no connection"]
+    assert rows(Ending(0, text="14 s · 2 calls")) == ["  worked 14 s · 2 calls"]
 
 
 def test_what_happens_stays_together_and_what_is_said_stands_apart() -> None:

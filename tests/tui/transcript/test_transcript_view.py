@@ -240,7 +240,7 @@ async def test_dragging_selects_text_that_stays_selected_when_something_above_gr
         await pilot.mouse_down(TranscriptView, offset=(4, first))
         await pilot.hover(TranscriptView, offset=(11, last))
         await pilot.mouse_up(TranscriptView, offset=(11, last))
-        wanted = "swer 2\n\nbatch 3 · 1 call · 0.1 s\n✓ bash  make 2  done\n\nque"
+        wanted = "swer 2\n\nbash · batch 3 · 0.1 s\n✓ bash  make 2  done\n\nque"
         assert view.screen.get_selected_text() == wanted
         assert any(part.style and part.style.reverse for part in view.render_line(first))
         view.document.blocks[5].detail = "full"
@@ -285,7 +285,7 @@ async def test_detail_goes_for_everything_and_keeps_what_is_at_the_top() -> None
         view.set_detail("quiet")
         await drawn(pilot)
         assert screen(view)[1] == top
-        assert "bash" not in "".join(screen(view))
+        assert "✓ bash" not in "".join(screen(view))
 
 
 async def test_keys_go_from_block_to_block_fold_copy_and_leave() -> None:
@@ -407,8 +407,8 @@ async def test_keys_that_scroll_go_to_blocks_that_were_put_in() -> None:
 
 async def test_selection_search_cursor_and_folding_stay_with_their_blocks() -> None:
     async with resuming() as (view, pilot, replay):
-        found: list[int] = []
-        view.found_more = found.append
+        found: list[tuple[int, int]] = []
+        view.found = lambda place, matches: found.append((place, matches))
         assert view.find("question 19") == 10
         view.previous_match()
         await pilot.pause()
@@ -423,7 +423,8 @@ async def test_selection_search_cursor_and_folding_stay_with_their_blocks() -> N
         replay()
         await drawn(pilot)
         assert (pilot.app.screen.get_selected_text(), screen(view)) == (selected, before)
-        assert found[-1] == 11
+        assert found[:2] == [(10, 10), (9, 10)]
+        assert found[-1] == (10, 11)
 
 
 async def test_durations_count_on_only_while_something_runs() -> None:
@@ -463,7 +464,7 @@ async def test_the_whole_transcript_reads_as_plain_text() -> None:
             "",
             "  answer 0",
             "",
-            "  ▸ batch 1 · 1 call · 0.1 s",
+            "  ▸ bash · batch 1 · 0.1 s",
         ]
         assert view.plain_text().count("question") == 2
 

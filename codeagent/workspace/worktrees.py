@@ -1,43 +1,45 @@
-"""Worktrees of agents: a copy of the workspace each, with git's view of the repository, and none is
-left behind.
+"""Worktrees: copies of the workspace, with git's view of the repository. Those of agents are
+removed with their process, those of users are kept until they remove them.
 
-The copy is made from a snapshot, so it has everything that was not committed, and nothing that git
+A copy is made from a snapshot, so it has everything that was not committed, and nothing that git
 ignores or that is too large for a snapshot. In a repository it is a linked worktree with no branch
 checked out; git itself is not run.
 """
 
-import asyncio
 import os
 import shutil
 from collections.abc import Callable
 from contextlib import suppress
 from functools import partial
 from pathlib import Path
-from typing import Any, TypeVar
+from typing import Any
 
+from codeagent.config.local_environment import ORIGIN
+from codeagent.core.cancel import completed
 from codeagent.core.changes import Change
 from codeagent.core.checkpoints import Node, Snapshot
 from codeagent.core.dataclass import dataclass
 from codeagent.core.errors import CheckpointError
 from codeagent.disk.locks import open_lock_file, try_lock
-from codeagent.disk.opens import read_regular
+from codeagent.disk.opens import closing_fd, read_regular
 from codeagent.disk.private import make_private_folder
 from codeagent.disk.repository import OutsideGit, repository_of
 from codeagent.workspace.checkpoints import GitCheckpoints
 from codeagent.workspace.git_status import copy_regular
 
-T = TypeVar("T")
-_FILES, _LINK = "files", "link"
+_FILES, _LINK, _BEGUN = "files", "link", "begun"
 _PREFIX = "codeagent-"
 _LONGEST_PATH = 4096
 _AHEAD = 4 << 20
 """Bytes of changed files that are read at once."""
 
 
-class AgentWorktree:
-    """The copy of the workspace that one agent works in; `remove` it."""
+class Worktree:
+    """A copy of the workspace to work in; `remove` it, or `keep` it."""
 
-    def __init__(self, folder: "_Folder", store: GitCheckpoints, begun: Snapshot, git: str) -> None:
+    def __init__(
+        self, folder: "_Folder", store: GitCheckpoints, begun: Snapshot, git: str = ""
+    ) -> None:
         """`git`: see the attribute."""
         self._folder = folder
         self._store = store
@@ -79,9 +81,25 @@ class AgentWorktree:
             }
         return self._ahead.pop(path)
 
+    async def merged(self, base: bytes, ours: bytes, theirs: bytes) -> bytes | None:
+        """Merge two versions of a text, line by line; None if both changed the same lines. Raises
+        CheckpointError."""
+        return await self._store.merged(base, ours, theirs)
+
     async def remove(self) -> None:
         """Remove it from the disk; idempotent."""
-        await _completed(self._folder.remove)
+        await completed(self._folder.remove)
+
+    def keep(self, origin: Path) -> None:
+        """Let it outlive this process, as a copy of `origin`; `kept_worktree` opens it again.
+        Raises OSError."""
+        (self._folder.path / _BEGUN).write_text(self._begun.id)
+        (self._folder.path / ORIGIN).write_bytes(os.fsencode(origin))
+        self._folder.let_go()
+
+    def close(self) -> None:
+        """Release its store of snapshots; it stays on the disk."""
+        self._store.close()
 
 
 async def make_worktree(
@@ -90,50 +108,57 @@ async def make_worktree(
     name: str,
     workspace: GitCheckpoints,
     agreed: Callable[[OutsideGit], bool],
-) -> AgentWorktree:
+    *,
+    files: str = _FILES,
+) -> Worktree:
     """Copy the workspace at `root` as it is now, into a folder in `place`; `name` is unique there.
 
-    `agreed`: whether the user lets this session use a git directory outside the workspace. Raises
-    CheckpointError, and leaves nothing then.
+    `agreed`: whether the user lets this session use a git directory outside the workspace; `files`
+    is the name of the folder that is the copy. Raises CheckpointError, and leaves nothing behind.
     """
-    folder = _Folder(place / name)
+    folder = _Folder(place / name, files)
     try:
-        await _completed(folder.make)
+        await completed(folder.make)
         await workspace.write_out((await workspace.take()).id, folder.files)
-        git = await _completed(partial(_link, root, folder, agreed))
+        git = await completed(partial(_link, root, folder, agreed))
         store = GitCheckpoints(folder.path, folder.files)
         folder.before_removal = store.close
-        return AgentWorktree(folder, store, await store.take(), git)
+        return Worktree(folder, store, await store.take(), git)
     except OSError as error:
-        await _completed(folder.remove)
+        await completed(folder.remove)
         raise CheckpointError(
             f"no worktree can be made in {folder.path} ({error.strerror})"
         ) from error
     except BaseException:
-        await _completed(folder.remove)
+        await completed(folder.remove)
         raise
 
 
-async def _completed(work: Callable[[], T]) -> T:
-    """Do the work in a thread; a caller that is cancelled waits for its end."""
-    thread = asyncio.ensure_future(asyncio.to_thread(work))
+def kept_worktree(root: Path) -> Worktree:
+    """Open the kept worktree at `root`, to compare it; `close` it. Raises CheckpointError."""
+    folder = _Folder(root.parent, root.name)
     try:
-        return await asyncio.shield(thread)
-    except asyncio.CancelledError:
-        await asyncio.wait({thread})
-        raise
+        begun = (folder.path / _BEGUN).read_text()
+    except OSError as error:
+        raise CheckpointError(
+            f"{folder.path} is not a complete worktree ({error.strerror})"
+        ) from error
+    return Worktree(folder, GitCheckpoints(folder.path, root), Snapshot(begun, 0))
+
+
+def discard(folder: Path) -> None:
+    """Remove a worktree, or what is left of one, unless a process holds it; blocks. `folder` is the
+    one that the copy is in."""
+    lock = folder.with_name(f"{folder.name}.lock")
+    with suppress(OSError), closing_fd(open_lock_file(lock, create=False)) as fd:
+        if try_lock(fd):
+            _remove(folder, lock)
 
 
 def sweep(place: Path) -> None:
     """Remove the worktrees in a folder whose process is gone; blocks."""
     for lock in place.glob("*.lock"):
-        with suppress(OSError):
-            fd = open_lock_file(lock, create=False)
-            try:
-                if try_lock(fd):
-                    _remove(lock.with_suffix(""), lock)
-            finally:
-                os.close(fd)
+        discard(lock.with_suffix(""))
     with suppress(OSError):
         place.rmdir()
 
@@ -143,12 +168,13 @@ class _Folder:
     """What there is of one worktree on disk; beside it is a lock file that its process holds."""
 
     path: Path
+    name: str = _FILES
     before_removal: Callable[[], None] = lambda: None
     _fd: int = -1
 
     @property
     def files(self) -> Path:
-        return self.path / _FILES
+        return self.path / self.name
 
     @property
     def _lock(self) -> Path:
@@ -178,6 +204,12 @@ class _Folder:
             self._fd = -1
         with suppress(OSError):
             self.path.parent.rmdir()
+
+    def let_go(self) -> None:
+        """Leave it on the disk without a process that holds it."""
+        self.before_removal()
+        os.close(self._fd)
+        self._fd = -1
 
 
 def _remove(folder: Path, lock: Path) -> None:
