@@ -95,6 +95,18 @@ def test_lines_are_printed_and_the_screen_drawn_below_them_in_one_frame(product:
         assert b"An answer." in frame and b"ready" in frame
 
 
+def test_a_place_in_a_file_is_a_link_in_what_was_printed(product: Product) -> None:
+    (product.workspace / "a.txt").write_text("one\n")
+    printed = re.compile(
+        rb"(?s)\r(?:\x1b\[\d+A)?\x1b\[J.*\x1b\]8;[^;]*;file://[^\x1b]*/a\.txt#1\x1b\\"
+    )
+    with open_inline(product, say("See a.txt:1 and b.txt:1.")) as screen:
+        screen.send("go", "enter")
+        screen.wait_for(lambda: printed.search(screen.raw) is not None)
+        screen.wait_for(lambda: screen.text().count("See a.txt:1") == 1)
+        assert b"b.txt#1" not in screen.raw
+
+
 def test_a_resize_keeps_what_was_printed_and_one_screen(product: Product) -> None:
     with open_inline(product, say("An answer.")) as screen:
         screen.send("a question", "enter")
