@@ -88,7 +88,8 @@ async def _unmerged(root: Path) -> int | None:
     """Count the files that could be merged; None if they cannot be compared."""
     try:
         async with merge_of(root) as merge:
-            return len(await merge.offers())
+            number = len(await merge.offers())
+            return None if merge.left_out else number
     except CheckpointError:
         return None
 

@@ -35,6 +35,8 @@ async def merge(chat: ChatScreen, argument: str) -> None:
         if offers
         else "nothing is left to merge"
     )
+    if merge.left_out:
+        left += f"; not compared: {one_line(', '.join(merge.left_out), 200)}"
     chat.tell(
         f"merged: {one_line(', '.join(dict.fromkeys(taken)), 100)}; {left}" if taken else left
     )
