@@ -139,6 +139,15 @@ def test_what_the_user_wrote_is_in_no_list_of_processes(product: Product) -> Non
             screen.wait_for("Tab to answer")
 
 
+def test_a_folder_is_found_from_where_the_command_was_typed(product: Product) -> None:
+    (product.workspace / "below").mkdir()
+    with detached(product, product.script(*WRITES), "below"):
+        with program(product, "attach") as screen:
+            screen.wait_for("Tab to answer")
+        (row,) = board(product)
+        assert row["folder"] == str(product.workspace / "below")
+
+
 @pytest.mark.parametrize("number", ["-1", "0", "2", "63", "99999999999"])
 def test_a_number_that_is_no_open_file_holds_no_prompt(product: Product, number: str) -> None:
     with program(product, f"--prompt-fd={number}") as screen:
