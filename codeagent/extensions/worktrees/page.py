@@ -84,5 +84,6 @@ async def _review(
             taken.append(offer.path)
         return answers is not None
     except WorkspaceError as error:
-        chat.tell(f"{one_line(offer.path, 60)} was not merged: {error}")
+        said = f"{one_line(offer.path, 60)} was not merged: {error}"
+        chat.state.document.remark(said, "error")
         return False
