@@ -127,6 +127,8 @@ def _told_to_end(pid: int | None) -> str:
         os.kill(pid, signal.SIGTERM)
     except ProcessLookupError:
         return NOT_RUNNING
+    except PermissionError:
+        return f"nothing was ended: process {pid} belongs to another user"
     return f"process {pid} was told to end; the session can be resumed"
 
 

@@ -2,6 +2,8 @@
 
 from collections.abc import Sequence
 
+import pytest
+
 from codeagent.core.events import KnownEvent, RunFinished, RunReason, RunStarted
 from codeagent.core.messages import Usage
 from codeagent.core.notices import RunPaused, RunResumed
@@ -55,3 +57,11 @@ def test_the_last_words_of_a_run_are_shown_without_the_marks_of_markdown(
     text: str, last: str
 ) -> None:
     assert sessions._state((BEGUN, ended("done", text)), in_use=False)[1] == last
+
+
+def test_a_process_that_may_not_be_ended_is_said(monkeypatch: pytest.MonkeyPatch) -> None:
+    def refuse(pid: int, number: int) -> None:
+        raise PermissionError
+
+    monkeypatch.setattr(sessions.os, "kill", refuse)
+    assert sessions._told_to_end(1) == "nothing was ended: process 1 belongs to another user"
