@@ -14,7 +14,7 @@ from textual.app import ComposeResult
 
 from codeagent.config.extensions import all_extensions
 from codeagent.config.local_environment import config_dir, state_dir
-from codeagent.core.acts import Pause
+from codeagent.core.acts import Pause, Resume
 from codeagent.core.errors import CodeagentError
 from codeagent.core.host_programs import HostProgram, open_program
 from codeagent.core.pulse import dollars
@@ -236,14 +236,16 @@ async def detach(chat: ChatScreen, argument: str) -> None:
         leave()
         return
     client = await chat.outbox.ready()
-    if client.job_lines():
-        chat.tell("a job is running and would end with this process: stop it first (/jobs)")
-        return
     prompt = ""
-    if client.running:
+    if client.running and not client.job_lines():
         prompt = _CONTINUE
         chat.tell("the session moves when the running calls have ended")
         await _paused(chat)
+    if client.job_lines():  # also one that a call has become in the meantime
+        if prompt:
+            client.do(Resume())
+        chat.tell("a job is running and would end with this process: stop it first (/jobs)")
+        return
     status = chat.state.status.now
     options = replace(
         chat.launch_options,

@@ -6,9 +6,10 @@ from pathlib import Path
 
 import pytest
 
+from codeagent.core.acts import Resume
 from codeagent.core.errors import ConfigError
 from codeagent.extensions.board import holder, page
-from tests.tui.replay import ReplayApp, settled, until
+from tests.tui.replay import ReplayApp, ReplayClient, settled, until
 
 
 async def test_the_session_keeps_the_mode_and_the_steps_that_it_has_now(
@@ -56,6 +57,28 @@ async def test_a_session_that_cannot_be_detached_is_open_again_and_says_why(
         assert app.chat.launch_options.resume == "20261120-120000-0badcafe"
         await until(pilot, lambda: app.chat.state.queue.earlier == "a draft")
         assert "not detached: the disk is full; the session is open" in app.chat.view.plain_text()
+
+
+async def test_a_call_that_became_a_job_before_the_pause_keeps_the_session_here(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    app = ReplayApp([], tmp_path, now=0.0)
+    jobs: dict[str, int] = {}
+
+    async def paused(chat: object) -> None:
+        jobs["j1"] = 0
+
+    monkeypatch.setattr(page, "_paused", paused)
+    async with app.run_test() as pilot:
+        await settled(pilot)
+        client = await app.chat.outbox.ready()
+        assert isinstance(client, ReplayClient)
+        client.running = True
+        client.lines = jobs
+        before = app.chat
+        await page.detach(before, "")
+        assert app.chat is before and app.is_running
+        assert client.told == [Resume()]
 
 
 def test_a_screen_below_the_lines_of_the_shell_cannot_be_detached_at_its_start(
