@@ -8,6 +8,7 @@ from collections import Counter
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import suppress
 from dataclasses import replace
+from weakref import WeakSet
 
 from textual import on, work
 from textual.app import ComposeResult
@@ -45,6 +46,8 @@ DETACHED = HostProgram("codeagent without a terminal", None, "left")
 Look = Callable[[], tuple[BoardRow, ...]]
 _LOOK = 2.0
 """Seconds between two reads of the logs; only those that have changed are read."""
+_MOVING = WeakSet[ChatScreen]()
+"""The conversations that are being detached."""
 _CONTINUE = "Continue where you stopped."
 NOT_DETACHED = "not detached: {}; the session is open here again, and /detach tries again"
 
@@ -235,6 +238,16 @@ async def detach(chat: ChatScreen, argument: str) -> None:
     if os.environ.get(HELD) == str(os.getppid()):
         leave()
         return
+    if chat in _MOVING:
+        return
+    _MOVING.add(chat)
+    try:
+        await _move(chat)
+    finally:
+        _MOVING.discard(chat)
+
+
+async def _move(chat: ChatScreen) -> None:
     client = await chat.outbox.ready()
     prompt = ""
     if client.running and not client.job_lines():

@@ -1,5 +1,6 @@
 """A session that leaves its terminal works on as the user has set it now."""
 
+import asyncio
 from collections.abc import Sequence
 from dataclasses import replace
 from pathlib import Path
@@ -57,6 +58,23 @@ async def test_a_session_that_cannot_be_detached_is_open_again_and_says_why(
         assert app.chat.launch_options.resume == "20261120-120000-0badcafe"
         await until(pilot, lambda: app.chat.state.queue.earlier == "a draft")
         assert "not detached: the disk is full; the session is open" in app.chat.view.plain_text()
+
+
+async def test_a_session_that_is_detached_twice_moves_once(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    started: list[Sequence[str]] = []
+
+    def start(words: Sequence[str]) -> tuple[bool, str]:
+        started.append(words)
+        return True, "it works elsewhere"
+
+    monkeypatch.setattr(page, "start_held", start)
+    app = ReplayApp([], tmp_path, now=0.0)
+    async with app.run_test() as pilot:
+        await settled(pilot)
+        await asyncio.gather(page.detach(app.chat, ""), page.detach(app.chat, ""))
+    assert len(started) == 1
 
 
 async def test_a_call_that_became_a_job_before_the_pause_keeps_the_session_here(
