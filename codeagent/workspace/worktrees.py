@@ -192,7 +192,11 @@ class _Folder:
                 finally:
                     if self._fd < 0:
                         os.close(fd)
-        self.path.mkdir(mode=0o700)
+        try:
+            self.path.mkdir(mode=0o700)
+        except FileExistsError:
+            self.let_go()  # it is not ours to remove
+            raise
         self.files.mkdir(mode=0o700)
 
     def remove(self) -> None:

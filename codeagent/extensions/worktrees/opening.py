@@ -10,6 +10,7 @@ from zlib import crc32
 from codeagent.changes.diff import count
 from codeagent.commands.arguments import say
 from codeagent.config.local_environment import (
+    ORIGIN,
     agrees_to,
     config_dir,
     git_elsewhere,
@@ -69,7 +70,9 @@ def _opened(origin: Path, name: str) -> tuple[Path, str]:
 
 async def _make(origin: Path, key: str) -> None:
     """Raises CheckpointError, ConfigError, OSError."""
-    discard(kept_worktrees() / key)  # left behind by a start that was killed, or removed by hand
+    beside = kept_worktrees() / key
+    if not ((beside / ORIGIN).exists() and (beside / origin.name).exists()):
+        discard(beside)  # left behind by a start that was killed, or removed by hand
     own = config_dir()
     agreed = partial(agrees_to, workspace=origin, config_dir=own)
     with closing(GitCheckpoints(state_dir(), origin)) as store:

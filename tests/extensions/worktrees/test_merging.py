@@ -143,3 +143,12 @@ def test_what_cannot_be_compared_is_named_and_holds_up_neither_merge_nor_removal
     args = argparse.Namespace(action="remove", cwd=root, names=["fix"], discard=False)
     assert asyncio.run(command.main(args, None)) == 1
     assert "cannot be compared" in capsys.readouterr().err and copy.exists()
+
+
+def test_a_worktree_whose_origin_cannot_be_read_is_not_replaced(root: Path) -> None:
+    with in_worktree(root, "fix") as copy:
+        (copy / "kept.txt").write_text("kept")
+    (copy.parent / "origin").write_bytes(b"")
+    with pytest.raises(CheckpointError, match="File exists"), in_worktree(root, "fix"):
+        pass
+    assert (copy / "kept.txt").exists()
