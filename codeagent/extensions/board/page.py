@@ -251,9 +251,9 @@ async def _move(chat: ChatScreen) -> None:
     client = await chat.outbox.ready()
     prompt = ""
     if client.running and not client.job_lines():
-        prompt = _CONTINUE
         chat.tell("the session moves when the running calls have ended")
         await _paused(chat)
+        prompt = _CONTINUE if client.running else ""  # it may have ended, or been stopped
     if client.job_lines():  # also one that a call has become in the meantime
         if prompt:
             client.do(Resume())

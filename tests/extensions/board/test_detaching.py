@@ -10,6 +10,7 @@ import pytest
 from codeagent.core.acts import Resume
 from codeagent.core.errors import ConfigError
 from codeagent.extensions.board import holder, page
+from codeagent.tui.pages.chat import ChatScreen
 from tests.tui.replay import ReplayApp, ReplayClient, settled, until
 
 
@@ -58,6 +59,32 @@ async def test_a_session_that_cannot_be_detached_is_open_again_and_says_why(
         assert app.chat.launch_options.resume == "20261120-120000-0badcafe"
         await until(pilot, lambda: app.chat.state.queue.earlier == "a draft")
         assert "not detached: the disk is full; the session is open" in app.chat.view.plain_text()
+
+
+async def test_a_run_that_ends_before_the_pause_is_not_continued(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    moved: list[str] = []
+    app = ReplayApp([], tmp_path, now=0.0)
+
+    def start(words: Sequence[str]) -> tuple[bool, str]:
+        moved.extend(words)
+        return True, "it works elsewhere"
+
+    async def ended(chat: ChatScreen) -> None:
+        client = await chat.outbox.ready()
+        assert isinstance(client, ReplayClient)
+        client.running = False
+
+    monkeypatch.setattr(page, "start_held", start)
+    monkeypatch.setattr(page, "_paused", ended)
+    async with app.run_test() as pilot:
+        await settled(pilot)
+        client = await app.chat.outbox.ready()
+        assert isinstance(client, ReplayClient)
+        client.running = True
+        await page.detach(app.chat, "")
+    assert moved[moved.index("--detach") + 1] == ""
 
 
 async def test_a_session_that_is_detached_twice_moves_once(
