@@ -10,9 +10,11 @@ from pathlib import Path
 import pytest
 
 from codeagent.core.errors import CheckpointError, WorkspaceError
+from codeagent.core.runtime import SessionSummary
 from codeagent.extensions.worktrees import command
 from codeagent.extensions.worktrees.merging import merge_of
 from codeagent.extensions.worktrees.opening import in_worktree
+from codeagent.session.store import SessionStore
 from tests.workspace.test_git_status import git
 
 OLD = "".join(f"line {number}\n" for number in range(1, 21))
@@ -152,3 +154,15 @@ def test_a_worktree_whose_origin_cannot_be_read_is_not_replaced(root: Path) -> N
     with pytest.raises(CheckpointError, match="File exists"), in_worktree(root, "fix"):
         pass
     assert (copy / "kept.txt").exists()
+
+
+def test_a_worktree_is_kept_while_a_session_works_in_a_folder_of_it(
+    root: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    with in_worktree(root, "fix") as copy:
+        pass
+    working = SessionSummary("s1", 0.0, 0, str(copy / "src"), "m", "go", in_use=True)
+    monkeypatch.setattr(SessionStore, "summaries", lambda self: [working])
+    args = argparse.Namespace(action="remove", cwd=root, names=["fix"], discard=True)
+    assert asyncio.run(command.main(args, None)) == 1
+    assert "a session is working in it" in capsys.readouterr().err and copy.exists()
