@@ -114,6 +114,7 @@ async def test_a_call_that_became_a_job_before_the_pause_keeps_the_session_here(
         jobs["j1"] = 0
 
     monkeypatch.setattr(page, "_paused", paused)
+    monkeypatch.setattr(page, "start_held", lambda words: pytest.fail("it was detached"))
     async with app.run_test() as pilot:
         await settled(pilot)
         client = await app.chat.outbox.ready()
