@@ -104,8 +104,8 @@ def hold(arguments: Sequence[str]) -> None:
     with os.fdopen(ready, "rb") as answer:
         said = _STYLES.sub("", answer.read().decode(errors="replace"))
     if said != _READY:
-        last = said.strip().rpartition("\n")[2].strip().removeprefix("codeagent: ")
-        raise ConfigError(last or "the session did not start")
+        why = " ".join(said.split()).rpartition("codeagent: ")[2].partition(" – see ")[0]
+        raise ConfigError(why or "the session did not start")
 
 
 def _hold(arguments: Sequence[str], told: int) -> NoReturn:
