@@ -53,6 +53,7 @@ async def test_a_session_that_cannot_be_detached_is_open_again_and_says_why(
         await settled(pilot)
         before = app.chat
         before.composer.set_text("a draft")
+        await pilot.pause()  # the screen has heard of it
         await page.detach(before, "")
         await settled(pilot)
         assert app.is_running and app.chat is not before
