@@ -55,12 +55,15 @@ def _print(found: Totals) -> None:
     """Print a table on a terminal that has room for the figures, else plain lines."""
     shown = (*found.groups.items(), ("total", found.whole))
     heads = (found.by, "cost", "tokens in", "tokens out", "requests")
-    rows = [(name, each.cost, *(f"{count:,}" for count in _counts(each))) for name, each in shown]
+    rows = [
+        (name, each.cost, f"{each.input_tokens:,}", f"{each.output_tokens:,}", f"{each.requests:,}")
+        for name, each in shown
+    ]
     names, *widths = (max(map(len, column)) for column in zip(heads, *rows, strict=True))
     room = get_terminal_size().columns - sum(width + 2 for width in widths)
     bars = [*map(found.share, found.groups.values()), 0.0]
     if for_eyes(sys.stdout) and room >= _NAME:
-        longest = max(0, min(_BAR, room - names - 2))
+        longest = min(_BAR, room - names - 2)
         drawn = ("█" * round(longest * bar) for bar in bars)
         columns = (
             Column(found.by.upper(), "cyan", cut=True),
@@ -73,7 +76,3 @@ def _print(found: Totals) -> None:
     for row, bar in zip((heads, *rows), (0.0, *bars), strict=True):
         line = "{}  {:>11}  {:>12}  {:>11}  {:>8}".format(f"{visible(row[0]):<{widest}}", *row[1:])
         print(f"{line}  {'█' * round(_BAR * bar)}".rstrip())
-
-
-def _counts(total: Total) -> tuple[int, int, int]:
-    return total.input_tokens, total.output_tokens, total.requests
