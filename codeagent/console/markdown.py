@@ -115,6 +115,7 @@ def finished(text: str) -> int:
 
 @cache
 def _parser() -> MarkdownIt:
-    # rich leaves out HTML, which may be all that an answer says: Vec<String>.
+    # rich leaves out HTML, which may be all that an answer says: Vec<String>. The address of a link
+    # that comes at the end would be missing from what was printed before.
     rules = MarkdownIt().enable(["strikethrough", "table"])
-    return rules.disable(["html_block", "html_inline"])
+    return rules.disable(["html_block", "html_inline", "reference"])

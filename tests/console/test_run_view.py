@@ -53,6 +53,13 @@ def test_only_what_ends_a_line_in_markdown_ends_one_of_an_answer() -> None:
     assert terminal.out == "  a" + "\\u2028" * 8 + "b\n  c\n\nrest\n\nmore\n"
 
 
+def test_an_address_at_the_end_of_an_answer_is_printed() -> None:
+    terminal, text = Terminal(), "see [docs][1]\n\nand\n\n[1]: https://a.example\n"
+    terminal.stream(text)
+    terminal.view.answer(text)
+    assert terminal.out == "see [docs][1]\n\nand\n\n[1]: https://a.example\n"
+
+
 def test_an_answer_that_begins_again_is_printed_as_a_whole() -> None:
     terminal = Terminal()
     terminal.stream("first\n\nattem")
