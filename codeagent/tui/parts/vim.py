@@ -154,7 +154,7 @@ class Vim:
             end, covers = self._target("e" if motion == "w" else "E", text, at - 1, count)
         elif motion in "wW" and (covered := text[at:end].rstrip(" ")).endswith("\n"):
             end = at + len(covered) - 1
-        if end == at and covers == "before":
+        if end == at and (covers == "before" or motion in ("j", "k")):
             return _to(at)
         return self._take(op, text, min(at, end), max(at, end), covers)
 
@@ -269,7 +269,8 @@ class Vim:
                 rows = count - 1 if count or motion == "gg" else text.count("\n")
                 return _indent(text, down(text, 0, rows)), "lines"
             case ";" | ",":
-                motion = self._sought if motion == ";" else self._sought.translate(_TURNED)
+                how = self._sought[:1]
+                motion = (how if motion == ";" else how.translate(_TURNED)) + self._sought[1:]
             case _ if motion not in _PLACES:
                 self._sought = motion
             case _:
