@@ -49,6 +49,10 @@ _PAGE = 2_000
 _HEAD = "The user attached these to the prompt. Lines of files are numbered:"
 
 
+class _MaybeElsewhere(Failed):
+    """It may be the name of something that a server offers."""
+
+
 @dataclass(frozen=True)
 class _Target:
     """A file or a folder of the workspace, and which lines of it."""
@@ -80,19 +84,20 @@ async def read_mentions(host: Host, text: str) -> Mentioned:
     left: list[str] = []
     room = _MOST_CHARACTERS
     names = (hit[3] or hit[1] + (hit[2] or "") for hit in _MENTION.finditer(text))
-    for place, name in enumerate(dict.fromkeys(names)):
+    for name in dict.fromkeys(names):
         try:
-            if place >= _MOST:
-                raise Failed(f"at most {_MOST} are read")
+            if len(found) >= _MOST:
+                raise _MaybeElsewhere(f"at most {_MOST} are read")
             one = await _read(host, name)
             if one.size > room:
                 raise Failed("too large together with the others")
             found.append(one)
             room -= one.size
         except (ToolError, CodeagentError) as error:
-            if not _ELSEWHERE.fullmatch(name) or name.startswith(PREFIX):
+            elsewhere = isinstance(error, _MaybeElsewhere) and _ELSEWHERE.fullmatch(name)
+            if not elsewhere or name.startswith(PREFIX):
                 why = one_line(str(error), 160)
-                left.append(f"@{one_line(name.rstrip(_AT_THE_END), 80)} ({why})")
+                left.append(f"@{one_line(name.rstrip(_AT_THE_END) or name, 80)} ({why})")
     if not found:
         return Mentioned(left=tuple(left))
     note = framed(_HEAD, "\n\n".join(one.text for one in found))
@@ -150,7 +155,7 @@ def _target(host: Host, name: str) -> _Target:
             except (CodeagentError, OSError, ValueError):
                 continue
             return _Target(typed, path, kind, lines)
-    raise Failed("not a file or folder here")
+    raise _MaybeElsewhere("not a file or folder here")
 
 
 def _readings(typed: str) -> Iterator[tuple[str, tuple[int, int] | None]]:

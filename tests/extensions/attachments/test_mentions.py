@@ -70,6 +70,39 @@ def test_what_is_missing_outside_or_secret_stays_text_and_is_reported(product: P
     assert "@git:log" not in said[0]  # it may be a server's
 
 
+def test_a_path_through_hundreds_of_missing_folders_stays_text(product: Product) -> None:
+    note, said = sent(product, "@" + "a/" * 1500)
+    assert note == {} and "… (not a file or folder here)" in said[0]
+
+
+def test_lines_behind_the_end_of_a_file_are_reported_whatever_its_name(product: Product) -> None:
+    put(product.workspace, "Makefile", "all:\n\tls\n")
+    note, said = sent(product, "@Makefile:9 @git:log @..")
+    assert note == {}
+    assert said == [
+        "sent as text: @Makefile:9 (Makefile has 2 lines; offset 9 is past its end), "
+        "@.. (not a file or folder here)"
+    ]
+
+
+def test_names_that_are_not_files_take_no_place_of_files_and_are_reported_briefly(
+    product: Product,
+) -> None:
+    code = " ".join(f"@decorator.number{number}" for number in range(2000))
+    note, said = sent(product, f"{code} @src/calc.py")
+    assert [one["name"] for one in note["attached"]] == ["src/calc.py"]
+    assert said[0].endswith("and 1,980 more") and len(said[0]) < 2000
+
+
+def test_at_most_twenty_files_are_read(product: Product) -> None:
+    names = [f"f{number}.txt" for number in range(22)]
+    for name in names:
+        put(product.workspace, name, "x\n")
+    note, said = sent(product, " ".join(f"@{name}" for name in names))
+    assert [one["name"] for one in note["attached"]] == names[:20]
+    assert said == ["sent as text: @f20.txt (at most 20 are read), @f21.txt (at most 20 are read)"]
+
+
 def test_a_rule_that_denies_reading_holds_for_mentions(product: Product) -> None:
     note, said = sent(product, "@src/calc.py @a.txt", "--deny", "read(src/**)")
     assert [one["name"] for one in note["attached"]] == ["a.txt"]
