@@ -27,6 +27,8 @@ _COMMAND = regex.compile(
 _IN_VISUAL = regex.compile(
     rf"{_COUNT}(?: {_MOTION} | {_OBJECT} | (?P<act>[dxcsypovV]) )", regex.X | regex.S
 )
+_MOST = 9_999
+"""The largest count."""
 _SHORT = {"x": "dl", "X": "dh", "D": "d$", "C": "c$", "Y": "yy", "s": "cl", "S": "cc"}
 _STARTS, _WIDE_STARTS = r"(?<!\w)\w|(?<![^\w\s])[^\w\s]|^$", r"(?<!\S)\S|^$"
 _PLACES = {
@@ -139,11 +141,12 @@ class Vim:
     def _command(self, found: Any, text: str, at: int) -> VimEdit | Do:
         op, motion, act = found["op"], found["motion"], found["act"]
         counts = found.captures("count")
-        count = prod(map(int, counts)) if counts else 0
+        count = min(prod(map(int, counts)), _MOST) if counts else 0
         if act:
             return self._act(act[0], found["by"], text, at, count or 1)
         if op is None:
-            return motion if motion in ("j", "k") else _to(self._target(motion, text, at, count)[0])
+            asked = motion in ("j", "k") and not count
+            return motion if asked else _to(self._target(motion, text, at, count)[0])
         if found["whole"]:
             return self._take(op, text, at, down(text, at, (count or 1) - 1), "lines")
         if found["object"]:

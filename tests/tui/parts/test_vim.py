@@ -68,6 +68,8 @@ def after(marked: str, keys: str) -> str:
         ("|a b c b", "fb;", "a b c |b"),
         ("|a b c b", "fb;,", "a |b c b"),
         ("T tt |x t", "Ft,", "T tt x |t"),
+        ("|a\nb\nc", "2j", "a\nb\n|c"),
+        ("a\nb\n|c", "9k", "|a\nb\nc"),
         ("a b c |b", "Fb", "a |b c b"),
         ("|a b c b", "tb", "a| b c b"),
         ("|a b c b", "tb;", "a b c| b"),
@@ -244,6 +246,11 @@ def test_whatever_is_pressed_the_cursor_stays_in_the_text() -> None:
             assert 0 <= at <= len(then), (text, three)
             start, end = vim.selected(then, at)
             assert 0 <= start <= end <= len(then), (text, three)
+
+
+def test_a_count_is_bounded() -> None:
+    """A key that was held down must not fill the memory."""
+    assert len(after("|ab", "yl99999999p")) < 20_000
 
 
 def test_brackets_without_an_end_are_looked_through_once() -> None:
