@@ -93,7 +93,7 @@ async def read_mentions(host: Host, text: str) -> Mentioned:
                 raise Failed("too large together with the others")
             found.append(one)
             room -= one.size
-        except (ToolError, CodeagentError) as error:
+        except (ToolError, CodeagentError, OSError, ValueError) as error:  # a disk that fails, too
             elsewhere = isinstance(error, _MaybeElsewhere) and _ELSEWHERE.fullmatch(name)
             if not elsewhere or name.startswith(PREFIX):
                 why = one_line(str(error), 160)

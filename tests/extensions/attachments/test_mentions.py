@@ -2,6 +2,7 @@
 
 import asyncio
 import base64
+import errno
 import json
 from io import BytesIO
 from pathlib import Path
@@ -10,6 +11,7 @@ from typing import Any
 import pytest
 from PIL import Image
 
+from codeagent.extensions.attachments import mentions
 from tests.e2e.product import Event, Product, calls, of, read, results, say, text_of
 from tests.extensions.attachments.drawn import drawn, noisy
 from tests.fakes import put
@@ -73,6 +75,18 @@ def test_what_is_missing_outside_or_secret_stays_text_and_is_reported(product: P
 def test_a_path_through_hundreds_of_missing_folders_stays_text(product: Product) -> None:
     note, said = sent(product, "@" + "a/" * 1500)
     assert note == {} and "… (not a file or folder here)" in said[0]
+
+
+async def test_a_file_that_the_disk_does_not_give_stays_text(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    async def fails(*_: object) -> None:
+        raise OSError(errno.EIO, "Input/output error")
+
+    monkeypatch.setattr(mentions, "_read", fails)
+    host: Any = None
+    found = await mentions.read_mentions(host, "see @a.txt")
+    assert found.left == ("@a.txt ([Errno 5] Input/output error)",)
 
 
 def test_lines_behind_the_end_of_a_file_are_reported_whatever_its_name(product: Product) -> None:
