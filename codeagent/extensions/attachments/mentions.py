@@ -30,6 +30,8 @@ from codeagent.tools.pictures import LARGEST, picture
 
 _MENTION = re.compile(r"(?<![^\s(\[{'\"])@(?:\"([^\"\n]+)\"(:[\d-]+)?|([^\s\"]+))")
 _LINES = re.compile(r"(.+):(\d{1,9})(?:-(\d{1,9}))?")
+_NUMBER = re.compile(r"^\d+\t", re.MULTILINE)
+"""What a line begins with as the model reads it."""
 _ELSEWHERE = re.compile(r"[A-Za-z0-9][\w-]*:\S+", re.ASCII)
 """Names that a server may offer, which stay text without a message."""
 _PASTED = re.compile(r"[\w-][\w.-]{0,99}", re.ASCII)
@@ -141,7 +143,7 @@ async def _read(host: Host, name: str) -> _Found:
             data, title = base64.b64decode(part.data), spelled(target.path)
             return await asyncio.to_thread(_picture, target.name, title, data)
     text = f"{spelled(target.path)}:\n{text_of(result.content)}"
-    return _of_text(target, text, _lines_of(target, result.details), result.details)
+    return _of_text(target, text, _lines_of(target, text, result.details), result.details)
 
 
 def _target(host: Host, name: str) -> _Target:
@@ -183,11 +185,9 @@ async def _called(host: Host, tool: Tool[Any], args: Any) -> ToolResult:
     return await tool.run(args, context)
 
 
-def _lines_of(target: _Target, details: JsonObject) -> str:
-    runs = details.get("seen")
-    shown = sum(last - first + 1 for first, last in runs) if isinstance(runs, list) else 0
+def _lines_of(target: _Target, text: str, details: JsonObject) -> str:
     part = "" if target.lines or details.get("whole") else "first "
-    return f"{part}{count(shown, 'line')}"
+    return f"{part}{count(len(_NUMBER.findall(text)), 'line')}"
 
 
 def _of_text(target: _Target, text: str, size: str, details: JsonObject | None = None) -> _Found:

@@ -89,6 +89,17 @@ async def test_a_file_that_the_disk_does_not_give_stays_text(
     assert found.left == ("@a.txt ([Errno 5] Input/output error)",)
 
 
+def test_lines_that_are_shown_only_in_part_are_counted(product: Product) -> None:
+    put(product.workspace, "minified.js", "x" * 5000 + "\n")
+    put(product.workspace, "huge.log", "a line\n" * 2_500_000)
+    note, _ = sent(product, "@minified.js @huge.log @huge.log:7-8")
+    assert [one["about"].partition(" ·")[0] for one in note["attached"]] == [
+        "first 1 line",
+        "first 2,000 lines",
+        "2 lines",
+    ]
+
+
 def test_lines_behind_the_end_of_a_file_are_reported_whatever_its_name(product: Product) -> None:
     put(product.workspace, "Makefile", "all:\n\tls\n")
     note, said = sent(product, "@Makefile:9 @git:log @..")
