@@ -29,6 +29,8 @@ _IN_VISUAL = regex.compile(
 )
 _MOST = 9_999
 """The largest count."""
+_WITHIN = ("h", "l", "0", "^", "$", "w", "W")
+"""Motions that do not fail if they lead nowhere."""
 _SHORT = {"x": "dl", "X": "dh", "D": "d$", "C": "c$", "Y": "yy", "s": "cl", "S": "cc"}
 _STARTS, _WIDE_STARTS = r"(?<!\w)\w|(?<![^\w\s])[^\w\s]|^$", r"(?<!\S)\S|^$"
 _PLACES = {
@@ -158,6 +160,8 @@ class Vim:
         elif motion in "wW" and (covered := text[at:end].rstrip(" ")).endswith("\n"):
             end = at + len(covered) - 1
         if end == at and (covers == "before" or motion in ("j", "k")):
+            if op == "c" and motion in _WITHIN:
+                self.mode = "insert"
             return _to(at)
         return self._take(op, text, min(at, end), max(at, end), covers)
 
@@ -258,7 +262,7 @@ class Vim:
     def _target(self, motion: str, text: str, at: int, count: int) -> tuple[int, Covers]:
         """Return where a motion leads; it stays if it leads nowhere. `count` is 0 if none was given."""
         start, end = _line(text, at)
-        times = count or 1
+        times, again = count or 1, motion in (";", ",")
         match motion:
             case "h" | "l":
                 return (max(start, at - times) if motion == "h" else min(end, at + times)), "before"
@@ -278,17 +282,19 @@ class Vim:
                 self._sought = motion
             case _:
                 pass
-        return _sought(motion, text, at, times) if motion else (at, "before")
+        return _sought(motion, text, at, times, again=again) if motion else (at, "before")
 
 
-def _sought(motion: str, text: str, at: int, times: int) -> tuple[int, Covers]:
-    """Return where a motion to a word, or to a letter of the line, leads."""
+def _sought(motion: str, text: str, at: int, times: int, *, again: bool) -> tuple[int, Covers]:
+    """Return where a motion to a word, or to a letter of the line, leads; `again`: not to the letter
+    beside the cursor."""
     how, words = motion[0], motion in _PLACES
     start, end = (0, len(text)) if words else _line(text, at)
     pattern = _PLACES.get(motion) or _BY_LETTER[how].format(regex.escape(motion[1:]))
     places = [each.start() for each in regex.finditer(pattern, text, regex.M, start, end)]
     back = how in "bBFT"
-    ahead = [place for place in places if (place < at if back else place > at)]
+    stays = how in "tT" and not again
+    ahead = [place for place in places if (place < at + stays if back else place > at - stays)]
     covers: Covers = "on" if how in "eEft" else "before"
     if len(ahead) >= times:
         return ahead[-times if back else times - 1], covers
@@ -306,7 +312,8 @@ def _object(name: str, text: str, at: int) -> tuple[int, int] | None:
     else:
         parts = _WORDS.get(name, f"{what}[^{what}]*{what}")
         found = regex.finditer(parts, text, pos=start, endpos=end)
-        inner = next((each.span() for each in found if each.end() > at), None)
+        blank = (at, at) if what in "wW" else None
+        inner = next((each.span() for each in found if each.end() > at), blank)
     if inner is None or around or what in "wW":
         return inner
     return inner[0] + 1, inner[1] - 1
