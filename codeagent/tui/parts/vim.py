@@ -41,12 +41,7 @@ _PLACES = {
     "B": _WIDE_STARTS,
     "E": r"\S(?!\S)",
 }
-_WORDS = {
-    "iw": r"\w+|[^\w\s]+|\s+",
-    "aw": r"(?:\w+|[^\w\s]+)\s*|\s+",
-    "iW": r"\S+|\s+",
-    "aW": r"\S+\s*|\s+",
-}
+_BODIES = {"w": r"\w+|[^\w\s]+", "W": r"\S+"}
 _BY_LETTER = {"f": "{}", "F": "{}", "t": ".(?={})", "T": "(?<={})."}
 _TURNED = str.maketrans("fFtT", "FfTt")
 _BRACKETS = {"b": "()", "(": "()", ")": "()", "[": "[]", "]": "[]", "B": "{}", "{": "{}", "}": "{}"}
@@ -307,14 +302,19 @@ def _object(name: str, text: str, at: int) -> tuple[int, int] | None:
     """Return the span of a text object at the cursor; None if there is none."""
     around, what = name[0] == "a", name[1]
     start, end = _line(text, at)
+    if body := _BODIES.get(what):
+        ways = [rf"{body}|\s+"]
+        if around:
+            ahead = [rf"(?:{body})\s+", rf"(?<=\S)\s+(?:{body})"]
+            ways = [rf"\s+(?:{body})", *ways] if text[at : at + 1].isspace() else [*ahead, *ways]
+        found = (each for way in ways for each in regex.finditer(way, text, pos=start, endpos=end))
+        return next((each.span() for each in found if each.start() <= at < each.end()), (at, at))
     if what in _BRACKETS:
         inner = _enclosing(_BRACKETS[what], text, at)
     else:
-        parts = _WORDS.get(name, f"{what}[^{what}]*{what}")
-        found = regex.finditer(parts, text, pos=start, endpos=end)
-        blank = (at, at) if what in "wW" else None
-        inner = next((each.span() for each in found if each.end() > at), blank)
-    if inner is None or around or what in "wW":
+        found = regex.finditer(f"{what}[^{what}]*{what}", text, pos=start, endpos=end)
+        inner = next((each.span() for each in found if each.end() > at), None)
+    if inner is None or around:
         return inner
     return inner[0] + 1, inner[1] - 1
 

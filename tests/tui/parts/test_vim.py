@@ -162,6 +162,12 @@ def test_operators(before: str, keys: str, then: str) -> None:
     [
         ("foo b|ar baz", "diw", "foo | baz"),
         ("foo b|ar baz", "daw", "foo |baz"),
+        ("foo b|ar", "daw", "fo|o"),
+        ("foo| bar baz", "daw", "foo| baz"),
+        ("foo| b-r baz", "daW", "foo| baz"),
+        ("foo, b|ar.", "daw", "foo,|."),
+        ("  f|oo", "daw", " | "),
+        ("foo  | ", "daw", "fo|o"),
         ("foo b|a-r baz", "diW", "foo | baz"),
         ("foo b|a-r baz", "daW", "foo |baz"),
         ("foo b|ar baz", "ciwx<", "foo |x baz"),
