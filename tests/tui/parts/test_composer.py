@@ -392,6 +392,18 @@ async def test_what_returns_while_the_editor_is_open_is_not_lost(tmp_path: Path)
         assert composer.text == "all new"
 
 
+async def test_a_selection_that_arrives_while_the_editor_is_open_does_not_double_the_draft(
+    tmp_path: Path,
+) -> None:
+    async with stand(tmp_path) as (_, composer, pilot):
+        for before, place in (("half", (0, 4)), ("half of it", (0, 4)), ("", (0, 0))):
+            composer.set_text(before)
+            composer.insert(" @a.py:2-3 ", place)
+            composer.set_edited(before, "edited")
+            await pilot.pause()
+            assert composer.text == "@a.py:2-3\nedited"
+
+
 async def test_typing_is_told_also_from_the_search(tmp_path: Path) -> None:
     async with stand(tmp_path) as (_, composer, pilot):
         composer.set_text("a draft")
