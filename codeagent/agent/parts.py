@@ -39,7 +39,7 @@ from codeagent.core.model import Model, ModelInUse, ModelOpener
 from codeagent.core.ports import Workspace
 from codeagent.core.runtime import AgentHandle, Mentioned
 from codeagent.core.sandbox import Sandbox
-from codeagent.core.sanitize import one_line
+from codeagent.core.sanitize import first_few, one_line
 from codeagent.core.tool import NO_CHANNELS, Tool
 from codeagent.core.toolbox import ToolProblem
 from codeagent.session.fold import History
@@ -54,6 +54,8 @@ if TYPE_CHECKING:  # few conversations run a group, or are offered texts
     from codeagent.workspace.checkpoints import GitCheckpoints
 
 PartT = TypeVar("PartT")
+_MOST_LEFT = 20
+"""Names that stay text in one notice: pasted code may have thousands."""
 OpenedModel = tuple[Model, ModelInUse]
 Began = Refused | asyncio.Task[None] | Coroutine[Any, Any, None] | None
 """What became of what an extension was asked to do: refused, done, begun as a run, or a coroutine
@@ -348,7 +350,7 @@ class Parts:
             return Deny(found.refusal, by_hook=False)
         if found.left and self._host is not None:
             self._host.context.emitter.notice(
-                "mention.left", f"sent as text: {', '.join(found.left)}"
+                "mention.left", f"sent as text: {first_few(found.left, _MOST_LEFT)}"
             )
         return AddContext("", found.note) if found.note else Allow()
 

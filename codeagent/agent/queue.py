@@ -41,6 +41,8 @@ class MessageQueue:
         delivery: Delivery | None = None,
     ) -> None:
         self._delivery = delivery or Delivery()
+        self.closed = False
+        """The conversation ends with its process: what waits is for the next one."""
         self._steered = False
         """Steering was delivered at this boundary."""
         self._emitter = emitter
@@ -131,11 +133,11 @@ class MessageQueue:
         return True
 
     def take_back_all(self) -> None:
-        """Return all queued text to the user; called when a run is stopped.
+        """Return all queued text to the user, unless closed; called when a run is stopped.
 
         The last one goes first, because a text that comes back is put in front of what is there.
         """
-        for item in reversed(self.waiting):
+        for item in () if self.closed else reversed(self.waiting):
             self._remove(item, taken_back=True)
 
     @property

@@ -241,6 +241,7 @@ class Runs:
 
     def close(self) -> None:
         """Cancel the run, and begin no other."""
+        self._context.queue.closed = True
         self._token.cancel("interrupted")
 
     async def ended(self) -> None:

@@ -117,6 +117,8 @@ def _show(workspace: Path, args: argparse.Namespace, app: "App") -> int:
     others = ("fallback_model", "wire", "tools", "toolset", "safe", "sandbox", "network")
     if args.prompt_fd is not None:
         args.prompt = _read_prompt(args.prompt_fd)
+        if args.resume:
+            _free_session(workspace, args.resume)  # a detached screen can ask nobody for another
     options = {name: getattr(args, name) for name in own}
     flags = {name: given for name in others if (given := getattr(args, name)) not in (None, False)}
     sends, named = bool(args.prompt), args.path is not None
@@ -186,18 +188,25 @@ def open_screen(
 def _recorded_end(workspace: Path, session: str) -> "Document | None":
     """Read the last messages of a session, which is fast; None if it cannot be resumed, and `open`
     will say why."""
-    from codeagent.config.local_environment import folders_of
-    from codeagent.tui.launcher import LAST
     from codeagent.tui.recorded import replayed_end
 
-    store = open_store()
     try:
-        found = store.last(*folders_of(workspace)) if session == LAST else store.find(session)
-        store.check_free(found)
-        end = replayed_end(store.read_end(found), _cards)
+        found = _free_session(workspace, session)
+        end = replayed_end(open_store().read_end(found), _cards)
     except SessionError:
         return None
     return end if end.blocks else None
+
+
+def _free_session(workspace: Path, session: str) -> str:
+    """Return the id of a session that no process works on. Raises SessionError."""
+    from codeagent.config.local_environment import folders_of
+    from codeagent.tui.launcher import LAST
+
+    store = open_store()
+    found = store.last(*folders_of(workspace)) if session == LAST else store.find(session)
+    store.check_free(found)
+    return found
 
 
 def every_extension() -> "Sequence[Extension]":

@@ -127,7 +127,7 @@ async def _offered_by(provider: str, offers: ModelOffers) -> list[ModelRow]:
     return [ModelRow(name, "hosted", True, facts=facts) for name, facts in found.items()]
 
 
-async def _at(offers: ModelOffers, base: str, model: str | None) -> list[ModelRow]:
+async def _at(offers: ModelOffers, base: str, model: str | None) -> Sequence[ModelRow]:
     """Ask the server in use, with its own key, or that which requests for the model take there."""
     key = await offers.kept_key([server_variable(base)])
     if key is None:
@@ -141,7 +141,10 @@ async def _at(offers: ModelOffers, base: str, model: str | None) -> list[ModelRo
         raise ModelError("it lists no models", kind="server")
     headers = {"Authorization": f"Bearer {key}"} if key else {}
     named = replace(server, api_base=base)
-    return await _with_facts(named, rows_at(named, f"at {base}"), headers)
+    rows = rows_at(named, f"at {base}")
+    with suppress(ModelError):  # too slow to say more than their names
+        return await _with_facts(named, rows, headers)
+    return rows
 
 
 async def _with_facts(

@@ -15,6 +15,7 @@ from rich.theme import Theme
 
 from codeagent.console.colour import has_colours, write_styled
 from codeagent.console.drawing import lines_of
+from codeagent.core.lazy_regex import lazy_regex
 from codeagent.core.sanitize import visible
 
 _THEME = Theme(
@@ -32,6 +33,8 @@ _THEME = Theme(
     }
 )
 _INDENT = 2
+_LINE_END = lazy_regex(r"\r\n?|\n")
+"""What Markdown takes for the end of a line; Python takes more characters for one."""
 
 
 class _PlainHeading(Heading):
@@ -54,12 +57,14 @@ class _PlainCode(CodeBlock):
 
 
 class _PlainTable(TableElement):
-    """A table without blank lines around it."""
+    """A table without blank lines around it, whose cells are wrapped and never cut."""
 
     def __rich_console__(self, console: Console, options: ConsoleOptions) -> RenderResult:
         for table in super().__rich_console__(console, options):
             if isinstance(table, Table):
                 table.show_edge = False
+                for column in table.columns:
+                    column.overflow = "fold"
             yield table
 
 
@@ -84,7 +89,8 @@ class _Drawn(Markdown):
 def drawn(text: str, columns: int, *, colours: bool) -> list[str]:
     """Return the lines, each with its escape codes, without blank lines at the ends."""
     # The target of a link is printed, so that its text cannot hide it.
-    document = _Drawn(visible(text), hyperlinks=False)
+    document = _Drawn("", hyperlinks=False)
+    document.parsed = _parser().parse(visible(text))
     lines = lines_of(document, columns, colours=colours, theme=_THEME)
     while lines and not lines[-1]:
         lines.pop()
@@ -103,9 +109,13 @@ def finished(text: str) -> int:
     """Return the length of the part of a growing text that can no longer change: all blocks but the
     last."""
     starts = [token.map[0] for token in _parser().parse(text) if token.level == 0 and token.map]
-    return len("".join(text.splitlines(keepends=True)[: max(starts, default=0)]))
+    ends = [found.end() for found in _LINE_END.finditer(text)]
+    return ends[most - 1] if (most := max(starts, default=0)) else 0
 
 
 @cache
 def _parser() -> MarkdownIt:
-    return MarkdownIt().enable("strikethrough").enable("table")
+    # rich leaves out HTML, which may be all that an answer says: Vec<String>. The address of a link
+    # that comes at the end would be missing from what was printed before.
+    rules = MarkdownIt().enable(["strikethrough", "table"])
+    return rules.disable(["html_block", "html_inline", "reference"])

@@ -5,6 +5,7 @@ import json
 import math
 import re
 from collections.abc import Mapping, Sequence
+from contextlib import suppress
 from typing import Any
 
 from codeagent.core.lazy_regex import lazy_regex
@@ -13,7 +14,7 @@ from codeagent.llm.providers import server_root
 from codeagent.net.http import HttpClient, http_client
 
 _SECONDS = 2.0
-"""For all questions together: the first screen waits for them."""
+"""For each question; they are asked together, and the first screen waits for them."""
 _LARGEST = 4 << 20
 _LENGTHS = (
     "max_model_len",
@@ -46,22 +47,20 @@ async def ask_about(
 ) -> dict[str, ModelFacts] | None:
     """Do as `ask_server`, for several models of a server."""
     root, query = server_root(base)
-    try:
-        async with http_client(_SECONDS) as client:
+    async with http_client(2 * _SECONDS) as client:
 
-            async def told(path: str) -> dict[str, Any] | None:
-                return await json_of(client, "GET", f"{root}/{path}{query}", headers)
+        async def asked(method: str, path: str, body: bytes | None = None) -> dict[str, Any] | None:
+            with suppress(TimeoutError):  # the other answers count nevertheless
+                async with asyncio.timeout(_SECONDS):
+                    return await json_of(client, method, f"{root}/{path}{query}", headers, body)
+            return None
 
-            async def shown_by_ollama(model: str) -> dict[str, Any] | None:
-                body = json.dumps({"model": model}).encode()
-                return await json_of(client, "POST", f"{root}/api/show{query}", headers, body)
-
-            answers, shown = await asyncio.gather(
-                asyncio.gather(*map(told, ("props", "v1/models", "api/v0/models", "api/ps"))),
-                asyncio.gather(*map(shown_by_ollama, models)),
-            )
-    except TimeoutError:
-        return None
+        paths = ("props", "v1/models", "api/v0/models", "api/ps")
+        bodies = (json.dumps({"model": model}).encode() for model in models)
+        answers, shown = await asyncio.gather(
+            asyncio.gather(*(asked("GET", path) for path in paths)),
+            asyncio.gather(*(asked("POST", "api/show", body) for body in bodies)),
+        )
     if all(answer is None for answer in (*answers, *shown)):
         return None
     props, listed, studio, running = (answer or {} for answer in answers)

@@ -93,10 +93,15 @@ def _decoded(data: bytes) -> Picture:
         image.draft("RGB", (_EDGE, _EDGE))  # a photo is read at a half or less of its size
         _check_pixels(size, image.size, _MOST_PIXELS)
         mode = "RGBA" if image.has_transparency_data else "RGB"
-        small: Image.Image = image if image.mode == mode else image.convert(mode)
+        small: Image.Image = image
+        if image.mode.startswith("I;16"):  # `convert` makes white of all but the darkest greys
+            small = image.point(lambda grey: grey / 256)
+        small = small if small.mode == mode else small.convert(mode)
         small.thumbnail((_EDGE, _EDGE))
         small = ImageOps.exif_transpose(small)
-        fits = max(size) <= _EDGE and len(data) <= _LARGEST_SENT
+        # OpenAI refuses a moving GIF; the second image in a JPEG is no motion.
+        moves = kind != "JPEG" and getattr(image, "is_animated", False)
+        fits = max(size) <= _EDGE and len(data) <= _LARGEST_SENT and not moves
         part = _part(kind, data) if fits else _rewritten(small, kind)
         return Picture(part, size, _thumbnail(small))
     except NotAnImage:

@@ -11,6 +11,9 @@ from textual.messages import TerminalSupportsSynchronizedOutput
 from codeagent.tui.driver import TerminalDriver
 
 _OTHER_SCREEN = ("\x1b[?1049h", "\x1b[?1049l")
+_ERASE = "\x1b[K\x1b[C\x1b[J\r"
+"""Erases all from the start of a row on; from the terminal's first cell, tmux would keep it as lines
+that were printed."""
 
 
 class InlineDriver(TerminalDriver):
@@ -43,7 +46,7 @@ class InlineDriver(TerminalDriver):
         self._drawing = False
         if self._app._running:  # lent or suspended: at the end, the app has gone to the first row
             self.write(self.to_first_row())
-        self.write("\x1b[J")
+        self.write(_ERASE)
         super().stop_application_mode()
 
     def to_first_row(self) -> str:
@@ -59,7 +62,7 @@ class InlineDriver(TerminalDriver):
             return False
         text = "".join(f"{line}\x1b[0m\r\n" for line in lines)
         self._app._begin_update()  # the frame that is drawn below the lines ends it
-        self.write(f"{self.to_first_row()}\x1b[J{text}")
+        self.write(f"{self.to_first_row()}{_ERASE}{text}")
         self._app._previous_inline_height = None
         self._app.refresh(layout=True)
         return True

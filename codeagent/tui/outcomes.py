@@ -74,7 +74,9 @@ def note_of(result: ToolResultAdded) -> str:
     details = result.details
     exit_code = details.get("exit_code")
     if isinstance(exit_code, int) and (exit_code != 0 or not result.is_error):
-        return f"exit {exit_code}{_changed(details.get('files_changed'))}"
+        changed = _changed(details.get("files_changed"))
+        exited = f"exit {exit_code}" if exit_code or not changed else ""
+        return " · ".join(filter(None, (exited, changed)))
     if result.is_error:
         return ""
     match result.name, details.get("matches"), details.get("files"):
@@ -95,9 +97,9 @@ def _changed(files: object) -> str:
     """Return how many files a command changed that was tried out; empty if it was not."""
     match files:
         case 0:
-            return " · ✓ changed nothing"
+            return "✓ changed nothing"
         case int():
-            return f" · changed {counted(files, 'file')}"
+            return f"changed {counted(files, 'file')}"
         case _:
             return ""
 

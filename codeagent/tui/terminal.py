@@ -63,7 +63,7 @@ class TerminalGuard:
         self.below = b""
         """What is written after `RESET`: moves below a screen that is not one of its own."""
         self._on_exit = on_exit
-        self._fd = _own_descriptor()
+        self._fd = own_descriptor(0, os.O_NONBLOCK)  # writing to it never blocks
         self._marker = markers / f"{_device(self._fd)}.{os.getpid()}"
         self._before: _Attributes = termios.tcgetattr(self._fd)
         self._lent = False
@@ -189,13 +189,13 @@ def guard_terminal(state: Path, on_exit: Callable[[int], None]) -> Iterator[Term
         guard.give_back(orderly=orderly)
 
 
-def _own_descriptor() -> int:
-    """Return the terminal of standard input, opened again if allowed, so that writing to it never
-    blocks."""
+def own_descriptor(fd: int, flags: int = 0) -> int:
+    """Return the terminal of a descriptor, opened again with these flags if allowed: for writing
+    too."""
     try:
-        return os.open(os.ttyname(0), os.O_RDWR | os.O_NOCTTY | os.O_NONBLOCK | os.O_CLOEXEC)
+        return os.open(os.ttyname(fd), os.O_RDWR | os.O_NOCTTY | os.O_CLOEXEC | flags)
     except OSError:
-        return os.dup(0)
+        return os.dup(fd)
 
 
 def _device(fd: int) -> str:

@@ -113,12 +113,17 @@ class LocalWorkspace:
         return resolved
 
     def _resolved(self, relative: str) -> str:
-        try:
-            with self._beneath.locate(relative) as location:
-                return location.path
-        except MissingPath:
-            head, tail = posixpath.split(relative)
-            return posixpath.normpath(posixpath.join(self._resolved(head or "."), tail))
+        missing: list[str] = []
+        while True:
+            try:
+                with self._beneath.locate(relative) as location:
+                    return posixpath.normpath(posixpath.join(location.path, *missing))
+            except MissingPath:
+                if relative == ".":
+                    raise
+                head, tail = posixpath.split(relative)
+                relative = head or "."
+                missing.insert(0, tail)
 
     def key(self, path: str) -> str:
         try:

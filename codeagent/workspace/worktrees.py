@@ -192,7 +192,11 @@ class _Folder:
                 finally:
                     if self._fd < 0:
                         os.close(fd)
-        self.path.mkdir(mode=0o700)
+        try:
+            self.path.mkdir(mode=0o700)
+        except FileExistsError:
+            self.let_go()  # it is not ours to remove
+            raise
         self.files.mkdir(mode=0o700)
 
     def remove(self) -> None:
@@ -254,16 +258,21 @@ def _link(root: Path, folder: _Folder, agreed: Callable[[OutsideGit], bool]) -> 
         (root / ".git", root / ".git") if outside is None else (outside.own, outside.directory)
     )
     git = shared / "worktrees" / f"{_PREFIX}{folder.path.name}"
+    files = os.fsencode(f"{folder.files / '.git'}\n")
     while True:
         with suppress(FileExistsError):
             git.parent.mkdir()
         if git.parent.is_symlink():
             return ""
+        with suppress(OSError, ValueError):
+            if read_regular(git / "gitdir", most=_LONGEST_PATH) == files:  # it was removed by hand
+                shutil.rmtree(git)
+                continue
         (folder.path / _LINK).write_bytes(os.fsencode(git))
         with suppress(FileNotFoundError):  # another worktree, the last one, has just been removed
             git.mkdir()
             break
-    (git / "gitdir").write_bytes(os.fsencode(f"{folder.files / '.git'}\n"))
+    (git / "gitdir").write_bytes(files)
     (git / "commondir").write_text("../..\n")
     (git / "HEAD").write_bytes(checked_out(own, shared))
     for name in ("index", *(path.name for path in own.glob("sharedindex.*"))):

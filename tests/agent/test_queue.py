@@ -1,5 +1,6 @@
 """Steer, interrupt, follow-up, abort: when each is delivered and what is skipped."""
 
+import asyncio
 from collections.abc import Callable
 from typing import Literal
 
@@ -16,7 +17,7 @@ from codeagent.core.events import (
     ToolStarted,
 )
 from codeagent.core.messages import ProviderContent, StopReason, UserMessage, text_of
-from codeagent.session.fold import History
+from codeagent.session.fold import History, fold
 from tests.agent.doubles import Scene, Turn, do, names, of, scene
 
 THREE = (do("nap"), do("nap"), do("nap"))
@@ -174,6 +175,22 @@ async def test_abort_cancels_now_and_gives_the_queues_back() -> None:
     # Each is put in front of what came back before it, so the newest comes first.
     assert [e.kind for e in of(events, SteerDelivered)] == ["follow_up", "steer"]
     assert len(of(events, ToolStarted)) == 1, "no prepared call starts after an abort"
+
+
+async def test_what_is_queued_when_the_agent_is_closed_waits_for_the_next_process() -> None:
+    s = scene(Turn("", (do("sleep"),)))
+    closing: list[asyncio.Task[None]] = []
+
+    def act() -> None:
+        s.act(FollowUp("and then this"))
+        closing.append(asyncio.create_task(s.agent.close()))
+
+    at_first_start(s, act)
+    events = await s.run()
+    await closing[0]
+    assert of(events, RunFinished)[0].reason == "interrupted"
+    assert of(events, SteerDelivered) == []
+    assert [queued.text for queued in fold(events).undelivered] == ["and then this"]
 
 
 async def test_what_a_dead_process_had_queued_is_delivered_by_the_next() -> None:

@@ -131,6 +131,23 @@ async def test_the_server_in_use_is_asked_with_its_key_and_its_model_is_there_on
     assert last.problems == ()
 
 
+async def test_a_server_in_use_that_lists_models_and_then_is_silent_is_still_shown_with_them(
+    product: Product,  # noqa: F811  # the fixture
+    provider: FakeProvider,
+    local: list[LocalServer],
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    async def too_slow(*_: object) -> None:
+        return None
+
+    monkeypatch.setattr(model_listing, "ask_about", too_slow)
+    provider.facts["/v1/models"] = SERVED
+    used = Settings(model="openai/qwen3", api_base=provider.base_url)
+    last = (await offered(launcher(product), used))[-1]
+    assert [row.name for row in last.rows if row.api_base] == ["openai/qwen3", "openai/gemma"]
+    assert last.problems == ()
+
+
 @for_each(("model", "sent"), [("openai/m", True), ("m", True), ("anthropic/m", False)])
 async def test_the_server_in_use_gets_no_key_that_requests_for_its_model_do_not_take_there(
     product: Product,  # noqa: F811  # the fixture

@@ -46,6 +46,20 @@ def test_a_block_is_printed_once_it_is_complete_and_the_rest_with_the_answer() -
     assert terminal.out == "One\n\nsome text\n\n • last\n"
 
 
+def test_only_what_ends_a_line_in_markdown_ends_one_of_an_answer() -> None:
+    terminal, text = Terminal(), "```\na" + "\u2028" * 8 + "b\r\nc\n```\n\nrest\n\nmore"
+    terminal.stream(text[:-2], "\n")
+    terminal.view.answer(text)
+    assert terminal.out == "  a" + "\\u2028" * 8 + "b\n  c\n\nrest\n\nmore\n"
+
+
+def test_an_address_at_the_end_of_an_answer_is_printed() -> None:
+    terminal, text = Terminal(), "see [docs][1]\n\nand\n\n[1]: https://a.example\n"
+    terminal.stream(text)
+    terminal.view.answer(text)
+    assert terminal.out == "see [docs][1]\n\nand\n\n[1]: https://a.example\n"
+
+
 def test_an_answer_that_begins_again_is_printed_as_a_whole() -> None:
     terminal = Terminal()
     terminal.stream("first\n\nattem")
@@ -112,6 +126,14 @@ MARKDOWN = {
     "&#27;]0;owned&#7; &#x202e;b \x1b[2J": [r"�]0;owned� \u202eb \x1b[2J"],
     "| a | b |\n|---|---|\n| 1 | 2 |\n\nend": ["a  b", "────", "1  2", "", "end"],
     "![picture](x.png)": ["picture (x.png)"],
+    "a Vec<String>, <b>bold</b> <!-- c -->": ["a Vec<String>, <b>bold</b> <!-- c -->"],
+    "<details>\nfound\n</details>\n\nend": ["<details> found </details>", "", "end"],
+    f"| a | b |\n|---|---|\n| {'x' * 70} | y |": [
+        f"a{' ' * 58}b",
+        "─" * 60,
+        f"{'x' * 57}  y",
+        "x" * 13,
+    ],
 }
 
 

@@ -139,6 +139,20 @@ def test_what_the_user_wrote_is_in_no_list_of_processes(product: Product) -> Non
             screen.wait_for("Tab to answer")
 
 
+def test_the_folder_and_the_session_that_were_typed_are_those_that_are_detached(
+    product: Product,
+) -> None:
+    (product.workspace / "below").mkdir()
+    with detached(product, product.script(*WRITES), "below"):
+        with program(product, "attach") as screen:
+            screen.wait_for("Tab to answer")
+        with program(product, "below", "--continue", "--detach", "go on") as screen:
+            assert screen.exit_code() == 2
+            assert "is in use by process" in " ".join(screen.screen())
+        (row,) = board(product)
+        assert row["folder"] == str(product.workspace / "below")
+
+
 @pytest.mark.parametrize("number", ["-1", "0", "2", "63", "99999999999"])
 def test_a_number_that_is_no_open_file_holds_no_prompt(product: Product, number: str) -> None:
     with program(product, f"--prompt-fd={number}") as screen:
@@ -150,6 +164,9 @@ def test_a_session_that_cannot_start_says_why(product: Product) -> None:
     with program(product, "--step", "--detach", "go", "--nonsense") as screen:
         assert screen.exit_code() == 2
         assert "--nonsense" in " ".join(screen.screen())
+    with program(product, "--worktree", "../x", "--detach", "go") as screen:
+        assert screen.exit_code() == 2
+        assert "a name is made of letters" in " ".join(screen.screen())
     with program(product, "attach", "20260101") as screen:
         assert screen.exit_code() == 2
         assert "unknown session" in " ".join(screen.screen())

@@ -21,6 +21,11 @@ BATCH = re.compile(
     r"(?P<mark> *[▸▾] )(?:calls|(?=batch))(?P<number>batch \d+)? · \d+ calls?(?P<rest>.*)"
 )
 """How an earlier version named a batch."""
+ONLY_CALL = re.compile(
+    r"^(?P<mark> *[▸▾] )(?:calls|(?P<batch>batch \d+)) · 1 call[^\n]*\n +(?P<call>[○●&✓✗–] [^\n]+)$",
+    re.MULTILINE,
+)
+"""A batch of one call, which an earlier version drew on the line below."""
 TOOK = re.compile(r"\n\n  worked [^\n]+ · \d+ calls?$", re.MULTILINE)
 """How long the machine worked, at the end of a turn."""
 each_session = pytest.mark.parametrize("case", SESSIONS, ids=lambda case: case.name)
@@ -37,7 +42,8 @@ def test_an_old_session_shows_and_says_what_it_did(case: Path) -> None:
     before = known(case)
     with placed(case) as made:
         now = [without_what_it_took(text) for text in shown(made)]
-        assert now == with_headers_of(now, [without_what_it_took(text) for text in before["shown"]])
+        then = [with_only_calls_beside(without_what_it_took(text)) for text in before["shown"]]
+        assert now == with_headers_of(now, then)
         assert_told(made, before)
         for form in ("md", "html", "jsonl"):
             assert made.call("sessions", "export", "--format", form).code == 0
@@ -63,6 +69,15 @@ def test_an_old_file_is_read_as_it_was(case: Path) -> None:
 def without_what_it_took(text: str) -> str:
     """What was shown, without how long each turn took, which an earlier version did not say (ADR 39)."""
     return TOOK.sub("", text).rstrip()
+
+
+def with_only_calls_beside(text: str) -> str:
+    """What was shown, with the only call of a batch on the line of the batch (ADR 39)."""
+
+    def on_one_line(found: re.Match[str]) -> str:
+        return found["mark"] + found["call"] + (f" · {found['batch']}" if found["batch"] else "")
+
+    return ONLY_CALL.sub(on_one_line, text)
 
 
 def with_headers_of(now: list[str], before: list[str]) -> list[str]:

@@ -66,9 +66,18 @@ def test_a_session_works_in_its_worktree_and_its_hunks_are_merged_back(product: 
 
     with open_screen(product, "--continue", *own, size=(60, 20), shows="all changed") as screen:
         screen.wait_for("work…e fix")
+        (root / "new.txt").mkdir()
         ask(screen, "/merge")
         screen.wait_for("review all 2 files")
+        screen.send("down", "down")
+        screen.wait_for("▸ new.txt")
+        screen.send("enter")
+        screen.wait_for("Enter applies")
+        screen.send("enter")
+        screen.wait_for("review all 2 files")
         screen.send("esc")
+        screen.wait_for("2 files left in the worktree")
+        screen.wait_for("new.txt was not merged")
     listed = product.call("worktrees", "list", "--json")
     (row,) = json.loads(listed.out)
     assert (row["name"], row["origin"], row["unmerged"]) == ("fix", str(root), 2)

@@ -11,11 +11,13 @@ import pytest
 from codeagent.core.errors import ModelError
 from codeagent.core.messages import ImagePart, TextPart, UserMessage
 from codeagent.core.model import Adapted, ModelEvent, ModelFacts, ModelRequest, TextPiece
+from codeagent.llm import server_details
 from codeagent.llm.factory import ModelOptions, open_model
 from codeagent.llm.refusals import refuses_images
 from codeagent.llm.retry import AdaptingModel
-from codeagent.llm.server_details import ask_about, ask_server, facts_in
+from codeagent.llm.server_details import ask_about, ask_server, facts_in, json_of
 from codeagent.llm.server_knowledge import ServerKnowledge
+from codeagent.net.http import HttpClient
 from tests.llm.asking import ask, request
 from tests.llm.test_retry import Playing
 from tests.servers import FakeProvider, Turn, openai_server
@@ -93,6 +95,21 @@ async def test_each_server_is_understood(facts: Facts, known: ModelFacts) -> Non
     async with openai_server([]) as fake:
         fake.facts |= facts
         assert await ask_server(fake.base_url, {}, "m") == known
+
+
+async def test_an_answer_that_never_comes_takes_no_other_with_it(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    async def held(client: HttpClient, method: str, url: str, *rest: Any) -> dict[str, Any] | None:
+        if url.endswith("/props"):
+            await asyncio.Event().wait()
+        return await json_of(client, method, url, *rest)
+
+    monkeypatch.setattr(server_details, "json_of", held)
+    monkeypatch.setattr(server_details, "_SECONDS", 1.0)
+    async with openai_server([]) as fake:
+        fake.facts["/v1/models"] = {"data": [{"id": "m", "max_model_len": 2048}]}
+        assert await ask_server(fake.base_url, {}, "m") == ModelFacts(2048)
 
 
 WAYS_TO_WRITE_IT = [

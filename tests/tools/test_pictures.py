@@ -52,6 +52,23 @@ def test_a_photo_of_a_phone_with_a_second_image_in_it_is_a_jpeg() -> None:
     assert picture(out.getvalue()).part.media_type == "image/jpeg"
 
 
+def test_of_an_animation_the_first_picture_is_sent() -> None:
+    """Some providers refuse a request with an animated GIF, and so each one after it."""
+    out = BytesIO()
+    frames = [Image.new("RGB", (8, 8), colour) for colour in ("red", "blue")]
+    frames[0].save(out, "GIF", save_all=True, append_images=frames[1:])
+    part = picture(out.getvalue()).part
+    assert part.media_type == "image/png"
+    assert Image.open(BytesIO(base64.b64decode(part.data))).size == (8, 8)
+
+
+def test_the_greys_of_an_image_with_16_bits_are_kept() -> None:
+    out = BytesIO()
+    Image.new("I;16", (2000, 10), 0x4000).save(out, "PNG")
+    sent = Image.open(BytesIO(base64.b64decode(picture(out.getvalue()).part.data)))
+    assert sent.convert("L").getpixel((0, 0)) == 0x40
+
+
 @for_each(
     ("data", "size", "media_type"),
     [

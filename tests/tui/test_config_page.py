@@ -2,12 +2,15 @@
 
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
 from textual.pilot import Pilot
 
 from codeagent.config.choices import Choices
+from codeagent.config.settings import LimitSettings
+from codeagent.tui.launcher import LaunchOptions
 from codeagent.tui.pages.facts import FactsPage
 from codeagent.tui.pages.picker import ValuePicker
 from tests.tui.fake_launcher import FakeLauncher
@@ -32,7 +35,8 @@ async def typed(line: str, folder: Path) -> AsyncIterator[tuple[Pilot[None], Rep
     async with app.run_test(size=(80, 24)) as pilot:
         await settled(pilot)
         app.clients[-1].launcher = keeper
-        await enter(pilot, line)
+        if line:
+            await enter(pilot, line)
         yield pilot, app, keeper
     assert app.crash is None
 
@@ -60,6 +64,21 @@ async def test_a_value_can_be_given_with_the_command(tmp_path: Path) -> None:
     async with typed("/config bell false", tmp_path) as (pilot, app, keeper):
         await until(pilot, lambda: notice(app) == "bell: kept, for the next start")
         assert keeper.written == [{"bell": False}]
+
+
+async def test_a_value_that_does_not_hold_here_is_reported_with_the_one_that_does(
+    tmp_path: Path,
+) -> None:
+    async with typed("", tmp_path) as (pilot, app, keeper):
+        tightened = replace(
+            keeper.settings(LaunchOptions()),
+            limits=LimitSettings(max_turns=3),
+            origins={"limits.max_turns": ".codeagent/config.toml"},
+        )
+        keeper.settings = lambda options: tightened  # type: ignore[method-assign]  # a project's
+        await enter(pilot, "/config limits.max_turns 9")
+        await until(pilot, lambda: notice(app).startswith("limits.max_turns: kept"))
+        assert notice(app).endswith("; here it is 3, from .codeagent/config.toml")
 
 
 @pytest.mark.parametrize(

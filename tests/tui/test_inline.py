@@ -84,7 +84,7 @@ def test_a_card_a_list_and_a_page_are_shown_whole_and_leave_nothing(product: Pro
 
 
 def test_lines_are_printed_and_the_screen_drawn_below_them_in_one_frame(product: Product) -> None:
-    printing = re.compile(rb"(?s)(.*)\r(?:\x1b\[\d+A)?\x1b\[J(.*?)\x1b\[\?2026l")
+    printing = re.compile(rb"(?s)(.*)\r(?:\x1b\[\d+A)?\x1b\[K\x1b\[C\x1b\[J(.*?)\x1b\[\?2026l")
     with open_inline(product, say("An answer.")) as screen:
         screen.send("a question", "enter")
         screen.wait_for(lambda: printing.match(screen.raw) is not None)
@@ -93,6 +93,28 @@ def test_lines_are_printed_and_the_screen_drawn_below_them_in_one_frame(product:
         before, frame = found.groups()
         assert before.endswith(b"\x1b[?2026h")
         assert b"An answer." in frame and b"ready" in frame
+
+
+def test_the_screen_is_not_erased_from_its_first_cell(product: Product) -> None:
+    """If that is the terminal's first, tmux keeps all that is erased, as lines that were printed."""
+    with open_inline(product, say("An answer.")) as screen:
+        screen.send("a question", "enter")
+        screen.wait_for(lambda: "An answer." in screen.text() and READY in screen.text())
+        screen.send("ctrl+d")
+        assert screen.exit_code() == 0
+        assert re.search(rb"(?:\x1b\[\d+[AD]|\r)\x1b\[J", screen.raw) is None
+
+
+def test_a_place_in_a_file_is_a_link_in_what_was_printed(product: Product) -> None:
+    (product.workspace / "a.txt").write_text("one\n")
+    printed = re.compile(
+        rb"(?s)\r(?:\x1b\[\d+A)?\x1b\[K\x1b\[C\x1b\[J.*\x1b\]8;[^;]*;file://[^\x1b]*/a\.txt#1\x1b\\"
+    )
+    with open_inline(product, say("See a.txt:1 and b.txt:1.")) as screen:
+        screen.send("go", "enter")
+        screen.wait_for(lambda: printed.search(screen.raw) is not None)
+        screen.wait_for(lambda: screen.text().count("See a.txt:1") == 1)
+        assert b"b.txt#1" not in screen.raw
 
 
 def test_a_resize_keeps_what_was_printed_and_one_screen(product: Product) -> None:

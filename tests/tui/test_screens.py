@@ -127,7 +127,7 @@ async def test_without_colour_every_distinction_has_a_sign(
             list(strip) for strip in app.screen._compositor.render_strips() if strip.text.strip()
         ]
         shown = "\n".join("".join(part.text for part in row) for row in rows)
-        for sign in (" - ", " + ", "✓ read", "✗ bash", "● edit", "▸ bash", "▾ edit", "›", "❯"):
+        for sign in (" - ", " + ", "✓ read", "▸ ✗ bash", "▾ ● edit", "›", "❯"):
             assert sign in shown
         coloured = {
             part.style.color.name

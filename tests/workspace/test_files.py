@@ -213,6 +213,12 @@ def test_a_read_only_file_is_refused_where_the_system_would(workspace: LocalWork
         write(workspace, "a.txt", b"new", base=b"old")
 
 
+def test_a_path_through_hundreds_of_missing_folders_is_resolved(workspace: LocalWorkspace) -> None:
+    (workspace.root / "real").mkdir()
+    (workspace.root / "link").symlink_to("real")
+    assert workspace.resolve("link" + "/a" * 1500) == "real" + "/a" * 1500
+
+
 def test_a_directory_or_a_missing_file_is_said_to_be_one(workspace: LocalWorkspace) -> None:
     put(workspace.root, "sub/f.txt", b"x")
     with pytest.raises(NotAFile):

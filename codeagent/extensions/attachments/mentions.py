@@ -30,6 +30,8 @@ from codeagent.tools.pictures import LARGEST, picture
 
 _MENTION = re.compile(r"(?<![^\s(\[{'\"])@(?:\"([^\"\n]+)\"(:[\d-]+)?|([^\s\"]+))")
 _LINES = re.compile(r"(.+):(\d{1,9})(?:-(\d{1,9}))?")
+_NUMBER = re.compile(r"^\d+\t", re.MULTILINE)
+"""What a line begins with as the model reads it."""
 _ELSEWHERE = re.compile(r"[A-Za-z0-9][\w-]*:\S+", re.ASCII)
 """Names that a server may offer, which stay text without a message."""
 _PASTED = re.compile(r"[\w-][\w.-]{0,99}", re.ASCII)
@@ -47,6 +49,10 @@ _SHARE = 0.75
 _PAGE = 2_000
 """Lines of a file at most."""
 _HEAD = "The user attached these to the prompt. Lines of files are numbered:"
+
+
+class _MaybeElsewhere(Failed):
+    """It may be the name of something that a server offers."""
 
 
 @dataclass(frozen=True)
@@ -80,19 +86,20 @@ async def read_mentions(host: Host, text: str) -> Mentioned:
     left: list[str] = []
     room = _MOST_CHARACTERS
     names = (hit[3] or hit[1] + (hit[2] or "") for hit in _MENTION.finditer(text))
-    for place, name in enumerate(dict.fromkeys(names)):
+    for name in dict.fromkeys(names):
         try:
-            if place >= _MOST:
-                raise Failed(f"at most {_MOST} are read")
+            if len(found) >= _MOST:
+                raise _MaybeElsewhere(f"at most {_MOST} are read")
             one = await _read(host, name)
             if one.size > room:
                 raise Failed("too large together with the others")
             found.append(one)
             room -= one.size
-        except (ToolError, CodeagentError) as error:
-            if not _ELSEWHERE.fullmatch(name) or name.startswith(PREFIX):
+        except (ToolError, CodeagentError, OSError, ValueError) as error:  # a disk that fails, too
+            elsewhere = isinstance(error, _MaybeElsewhere) and _ELSEWHERE.fullmatch(name)
+            if not elsewhere or name.startswith(PREFIX):
                 why = one_line(str(error), 160)
-                left.append(f"@{one_line(name.rstrip(_AT_THE_END), 80)} ({why})")
+                left.append(f"@{one_line(name.rstrip(_AT_THE_END) or name, 80)} ({why})")
     if not found:
         return Mentioned(left=tuple(left))
     note = framed(_HEAD, "\n\n".join(one.text for one in found))
@@ -136,7 +143,7 @@ async def _read(host: Host, name: str) -> _Found:
             data, title = base64.b64decode(part.data), spelled(target.path)
             return await asyncio.to_thread(_picture, target.name, title, data)
     text = f"{spelled(target.path)}:\n{text_of(result.content)}"
-    return _of_text(target, text, _lines_of(target, result.details), result.details)
+    return _of_text(target, text, _lines_of(target, text, result.details), result.details)
 
 
 def _target(host: Host, name: str) -> _Target:
@@ -150,7 +157,7 @@ def _target(host: Host, name: str) -> _Target:
             except (CodeagentError, OSError, ValueError):
                 continue
             return _Target(typed, path, kind, lines)
-    raise Failed("not a file or folder here")
+    raise _MaybeElsewhere("not a file or folder here")
 
 
 def _readings(typed: str) -> Iterator[tuple[str, tuple[int, int] | None]]:
@@ -178,11 +185,9 @@ async def _called(host: Host, tool: Tool[Any], args: Any) -> ToolResult:
     return await tool.run(args, context)
 
 
-def _lines_of(target: _Target, details: JsonObject) -> str:
-    runs = details.get("seen")
-    shown = sum(last - first + 1 for first, last in runs) if isinstance(runs, list) else 0
+def _lines_of(target: _Target, text: str, details: JsonObject) -> str:
     part = "" if target.lines or details.get("whole") else "first "
-    return f"{part}{count(shown, 'line')}"
+    return f"{part}{count(len(_NUMBER.findall(text)), 'line')}"
 
 
 def _of_text(target: _Target, text: str, size: str, details: JsonObject | None = None) -> _Found:

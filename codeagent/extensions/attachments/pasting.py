@@ -119,7 +119,7 @@ def _mention(workspace: Path, word: str) -> str:
     path = unquote(word.removeprefix("file://")) if word.startswith("file://") else word
     if not path.startswith("/"):
         return ""
-    with suppress(OSError, ValueError):
+    with suppress(OSError, ValueError, RuntimeError):  # the last for a link to itself
         real, root = Path(path).resolve(), workspace.resolve()
         if real.exists() and real != root and real.is_relative_to(root):
             name = spelled(str(real.relative_to(root))) + ("/" if real.is_dir() else "")

@@ -24,7 +24,7 @@ from codeagent.extensions.board.holder import (
 )
 from codeagent.session.lock import lives
 from codeagent.session.store import SessionStore
-from codeagent.tui.terminal import RESET
+from codeagent.tui.terminal import RESET, own_descriptor
 
 _PATIENCE = 5.0
 """Seconds that a screen has to take a connection."""
@@ -67,10 +67,11 @@ def _made(path: Path) -> float:
 def attach(connection: socket.socket) -> None:
     """Show a detached session on this terminal, which is restored at the end. Raises
     ConfigError."""
-    terminal = sys.stdin.fileno()
+    terminal = own_descriptor(sys.stdin.fileno())  # that one may be only for reading
     before = termios.tcgetattr(terminal)
     said = b""
     with ExitStack() as stack:
+        stack.callback(os.close, terminal)
         stack.callback(connection.close)
         for number, handler in (
             (signal.SIGWINCH, lambda *_: connection.send(RESIZED)),

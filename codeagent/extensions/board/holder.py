@@ -62,7 +62,7 @@ def detached(folder: Path, prompt: str) -> Iterator[None]:
     words = _without("--detach", sys.argv[1:])
     if prompt.strip():
         _start_again(words, prompt)
-    hold(words, folder)
+    hold(words)
     say("working without a terminal: codeagent attach shows it, codeagent sessions board lists it")
     yield
 
@@ -92,23 +92,23 @@ def _without(option: str, words: Sequence[str]) -> list[str]:
     return kept
 
 
-def hold(arguments: Sequence[str], folder: Path) -> None:
+def hold(arguments: Sequence[str]) -> None:
     """Start a screen with these arguments in a process that holds it; return once it can be
     attached to. Raises ConfigError."""
     ready, told = os.pipe()
     if (child := os.fork()) == 0:
         os.close(ready)
-        _hold(arguments, folder, told)
+        _hold(arguments, told)
     os.close(told)
     os.waitpid(child, 0)  # it has left the rest to its own child
     with os.fdopen(ready, "rb") as answer:
         said = _STYLES.sub("", answer.read().decode(errors="replace"))
     if said != _READY:
-        last = said.strip().rpartition("\n")[2].strip().removeprefix("codeagent: ")
-        raise ConfigError(last or "the session did not start")
+        why = " ".join(said.split()).rpartition("codeagent: ")[2].partition(" – see ")[0]
+        raise ConfigError(why or "the session did not start")
 
 
-def _hold(arguments: Sequence[str], folder: Path, told: int) -> NoReturn:
+def _hold(arguments: Sequence[str], told: int) -> NoReturn:
     """Hold the screen in this process, and end with it."""
     answer = os.fdopen(told, "wb", buffering=0)
     try:
@@ -119,7 +119,7 @@ def _hold(arguments: Sequence[str], folder: Path, told: int) -> NoReturn:
             signal.signal(number, signal.SIG_DFL)
         pid, master = pty.fork()
         if pid == 0:
-            _be_screen(arguments, folder)
+            _be_screen(arguments)
         termios.tcsetwinsize(master, (24, 80))
         nowhere = os.open(os.devnull, os.O_RDWR)
         for fd in (0, 1, 2):
@@ -143,13 +143,12 @@ def _hold(arguments: Sequence[str], folder: Path, told: int) -> NoReturn:
         os._exit(0)
 
 
-def _be_screen(arguments: Sequence[str], folder: Path) -> NoReturn:
+def _be_screen(arguments: Sequence[str]) -> NoReturn:
     """Become the screen, on the terminal that is held."""
     os.environ |= {HELD: str(os.getppid())}
     if os.environ.get("TERM", "dumb") == "dumb":
         os.environ["TERM"] = "xterm-256color"
     try:
-        os.chdir(folder)
         os.execv(sys.executable, [sys.executable, "-P", "-m", "codeagent", *arguments])
     except OSError as error:
         say(f"the session did not start: {_reason(error)}")

@@ -8,13 +8,14 @@ from collections import Counter
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import suppress
 from dataclasses import replace
+from weakref import WeakSet
 
 from textual import on, work
 from textual.app import ComposeResult
 
 from codeagent.config.extensions import all_extensions
 from codeagent.config.local_environment import config_dir, state_dir
-from codeagent.core.acts import Pause
+from codeagent.core.acts import Pause, Resume
 from codeagent.core.errors import CodeagentError
 from codeagent.core.host_programs import HostProgram, open_program
 from codeagent.core.pulse import dollars
@@ -45,6 +46,8 @@ DETACHED = HostProgram("codeagent without a terminal", None, "left")
 Look = Callable[[], tuple[BoardRow, ...]]
 _LOOK = 2.0
 """Seconds between two reads of the logs; only those that have changed are read."""
+_MOVING = WeakSet[ChatScreen]()
+"""The conversations that are being detached."""
 _CONTINUE = "Continue where you stopped."
 NOT_DETACHED = "not detached: {}; the session is open here again, and /detach tries again"
 
@@ -235,15 +238,27 @@ async def detach(chat: ChatScreen, argument: str) -> None:
     if os.environ.get(HELD) == str(os.getppid()):
         leave()
         return
-    client = await chat.outbox.ready()
-    if client.job_lines():
-        chat.tell("a job is running and would end with this process: stop it first (/jobs)")
+    if chat in _MOVING:
         return
+    _MOVING.add(chat)
+    try:
+        await _move(chat)
+    finally:
+        _MOVING.discard(chat)
+
+
+async def _move(chat: ChatScreen) -> None:
+    client = await chat.outbox.ready()
     prompt = ""
-    if client.running:
-        prompt = _CONTINUE
+    if client.running and not client.job_lines():
         chat.tell("the session moves when the running calls have ended")
         await _paused(chat)
+        prompt = _CONTINUE if client.running else ""  # it may have ended, or been stopped
+    if client.job_lines():  # also one that a call has become in the meantime
+        if prompt:
+            client.do(Resume())
+        chat.tell("a job is running and would end with this process: stop it first (/jobs)")
+        return
     status = chat.state.status.now
     options = replace(
         chat.launch_options,

@@ -32,7 +32,7 @@ NOT_RUNNING = "no process is working on this session"
 _EMPHASIS = lazy_regex(r"(?<!\w)(\*\*|`)(?=\S)(.+?)(?<=\S)\1(?!\w)")
 _MOST = 40
 """How many of the latest sessions are shown, besides those in use."""
-_COUNTED = frozenset({"turn.finished", "notice"})
+_COUNTED = frozenset({"turn.finished", "aside.answered", "notice"})
 _KINDS = _COUNTED | {
     "run.started",
     "run.finished",
@@ -127,6 +127,8 @@ def _told_to_end(pid: int | None) -> str:
         os.kill(pid, signal.SIGTERM)
     except ProcessLookupError:
         return NOT_RUNNING
+    except PermissionError:
+        return f"nothing was ended: process {pid} belongs to another user"
     return f"process {pid} was told to end; the session can be resumed"
 
 

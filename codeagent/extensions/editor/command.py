@@ -1,6 +1,7 @@
 """`codeagent send-selection`: what an editor runs to send its selection."""
 
 import argparse
+import os
 from pathlib import Path
 
 from codeagent.config.local_environment import state_dir
@@ -30,7 +31,7 @@ def main(args: argparse.Namespace, app: object) -> int:
     """Send it to the first screen that takes it. Raises ConfigError."""
     before, _, after = args.selection.rpartition(":")
     name, lines = (before, after) if before and LINES.fullmatch(after) else (args.selection, "")
-    path = Path(name).resolve()
+    path = Path(os.path.realpath(name))  # `resolve` raises RuntimeError for a link to itself
     for file, listener in listeners_for(state_dir(), path):
         try:
             reply = _sent(listener, listener.message(path, lines))

@@ -23,6 +23,8 @@ _VERSION = 2
 """The version of the index's rows. Those of another one count other events, so they are made again."""
 _KINDS = frozenset({"run.started", "turn.finished", "aside.answered", "notice"})
 _NANO = 10**9
+_TYPES = (str, int, float, str, int, int, int, int | None)
+"""Of a request's fields in the index."""
 
 
 class SpentRequest(NamedTuple):
@@ -76,7 +78,12 @@ def _known(row: Any, stamp: list[list[int]]) -> SpentSession | None:
     """Return the index's row of a session; None if its logs have changed, or the row is damaged."""
     with suppress(TypeError, LookupError, ValueError):
         kept, workspace, requests = row
-        if kept == stamp:
+        fits = all(
+            isinstance(value, kind)
+            for one in requests
+            for value, kind in zip(one, _TYPES, strict=True)
+        )
+        if kept == stamp and fits:
             return SpentSession(workspace, tuple(SpentRequest(*one) for one in requests))
     return None
 

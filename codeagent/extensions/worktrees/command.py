@@ -88,15 +88,16 @@ async def _unmerged(root: Path) -> int | None:
     """Count the files that could be merged; None if they cannot be compared."""
     try:
         async with merge_of(root) as merge:
-            return len(await merge.offers())
+            number = len(await merge.offers())
+            return None if merge.left_out else number
     except CheckpointError:
         return None
 
 
 async def _remove(root: Path, *, discarding: bool) -> int:
     name = worktree_name(root.parent)
-    folder = str(root)
-    if any(each.in_use for each in open_store().summaries() if each.workspace == folder):
+    known = open_store().summaries()
+    if any(each.in_use for each in known if Path(each.workspace).is_relative_to(root)):
         say(f"kept {name}: a session is working in it")
         return 1
     left = await _unmerged(root)

@@ -3,7 +3,7 @@
 import asyncio
 from collections.abc import AsyncIterator, Sequence
 from contextlib import asynccontextmanager, closing
-from dataclasses import replace
+from dataclasses import field, replace
 from pathlib import Path
 
 from codeagent.changes.change_set import ChangeSet
@@ -46,12 +46,20 @@ class MergeBack:
     origin: Path
     _worktree: Worktree
     _present: GitCheckpoints
+    left_out: list[str] = field(default_factory=list)
+    """What `offers` could not compare, a phrase each."""
 
     async def offers(self) -> tuple[MergeOffer, ...]:
         """Return what differs from the folder because of the worktree, in the order of the paths.
         Raises CheckpointError."""
-        found = [await self._offer(path) for path in await self._worktree.changed()]
-        return tuple(offer for offer in found if offer is not None)
+        changed, found = await self._worktree.changed(), list[MergeOffer]()
+        self.left_out[:] = self._worktree.left_out
+        for path in changed:
+            try:
+                found += filter(None, [await self._offer(path)])
+            except CheckpointError as error:
+                self.left_out.append(str(error))
+        return tuple(found)
 
     async def take(self, offer: MergeOffer, answers: Sequence[HunkAnswer] | None = None) -> bool:
         """Write an offer, or those of its hunks that were taken, into the folder; return whether

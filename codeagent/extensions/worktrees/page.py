@@ -35,6 +35,8 @@ async def merge(chat: ChatScreen, argument: str) -> None:
         if offers
         else "nothing is left to merge"
     )
+    if merge.left_out:
+        left += f"; not compared: {one_line(', '.join(merge.left_out), 200)}"
     chat.tell(
         f"merged: {one_line(', '.join(dict.fromkeys(taken)), 100)}; {left}" if taken else left
     )
@@ -82,5 +84,6 @@ async def _review(
             taken.append(offer.path)
         return answers is not None
     except WorkspaceError as error:
-        chat.tell(f"{one_line(offer.path, 60)} was not merged: {error}")
+        said = f"{one_line(offer.path, 60)} was not merged: {error}"
+        chat.state.document.remark(said, "error")
         return False

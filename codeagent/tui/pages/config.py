@@ -33,9 +33,13 @@ async def config(chat: ChatScreen, argument: str) -> None:
         value: str | None = text or await chat.app.push_screen_wait(_picker(setting))
         if value is not None:
             launcher = (await chat.outbox.ready()).launcher
-            kept = await asyncio.to_thread(launcher.keep, {name: setting.read(value)})
-            note = f"{name}: {kept}, for the next start"
+            given = setting.read(value)
+            kept = await asyncio.to_thread(launcher.keep, {name: given})
             found = await _settings(chat)
+            now = found[name]
+            note = f"{name}: {kept}, for the next start"
+            if now.origin and given not in (None, now.value):
+                note += f"; here it is {shown(now.value)}, from {now.origin}"
         if text:
             chat.tell(note)
             return

@@ -208,7 +208,7 @@ class Outbox:
         if text:
             self._state.queue.add(Queued(early.id, "follow_up", text))
         starting = self.client is None or not self.client.started
-        if said := self._draft.trouble or starting * _STILL_STARTING:
+        if said := self._draft.trouble or (_STILL_STARTING if starting else ""):
             self._tell(said)
 
     def take_back(self, queued_id: str) -> None:

@@ -21,14 +21,21 @@ from codeagent.tui.keymap import Keymap, shown
 from codeagent.tui.launcher import ModelRow
 from codeagent.tui.pages.page import ListKeys, Panel
 from codeagent.tui.parts.line_input import LineInput
+from codeagent.tui.parts.line_pane import LinePane, diff_piece
 from codeagent.tui.parts.marked_list import PickerList, PickerRow
 from codeagent.tui.parts.rows import HintRow, TitleRow
+from codeagent.tui.rendering.diff import diff_rows
 from codeagent.tui.themes import DEFAULT_THEME, ThemeError, Themes, ThemeSwitch
 
 Preview = Callable[[str], None]
 """Called with the key of the marked row while the user is still choosing."""
 _AROUND = 3
 """Rows of the panel besides the list."""
+_SAMPLE = (
+    'def days(year):\n    leap = year % 4 == 0\n    return {"February": 29 if leap else 28}\n',
+    'def days(year):\n    leap = isleap(year)\n    return {"February": 29 if leap else 28}\n',
+)
+_SAMPLE_ROWS = 5
 
 
 class Picker(ListKeys, Panel[str | None]):
@@ -222,7 +229,14 @@ def palette_rows(
 
 
 class ThemePicker(Picker):
-    """Returns the name of the chosen theme; Esc restores the previous one."""
+    """Returns the name of the chosen theme; Esc restores the previous one.
+
+    Below the list is a sample of code, as a new conversation has nothing to look at.
+    """
+
+    DEFAULT_CSS = """
+    ThemePicker LinePane { height: 5; padding: 1 1 0 3; }
+    """
 
     def __init__(self, switch: ThemeSwitch) -> None:
         themes = switch.themes
@@ -231,6 +245,20 @@ class ThemePicker(Picker):
         self._before = switch.name
         self._switch = switch
         self._problem = ""
+        self._sample = LinePane()
+
+    def body(self) -> ComposeResult:
+        yield from super().body()
+        yield self._sample
+
+    def on_mount(self) -> None:
+        super().on_mount()
+        self._sample.show([diff_piece(diff_rows(*_SAMPLE), "sample.py", split=False)])
+
+    def rows_in(self, size: Size) -> int:
+        rows = size.height * 3 // 4 - _AROUND - _SAMPLE_ROWS
+        self._sample.display = rows >= _SAMPLE_ROWS
+        return min(self._total, rows) if self._sample.display else super().rows_in(size)
 
     def hints(self) -> Sequence[str]:
         _, _, move = super().hints()

@@ -2,6 +2,7 @@
 
 import asyncio
 from collections.abc import Awaitable, Callable, Sequence
+from os.path import commonprefix
 from typing import Literal
 
 from rich.text import Text
@@ -188,9 +189,13 @@ class Composer(VimPrompt):
         return self.choices.is_open
 
     def set_edited(self, before: str, after: str) -> None:
-        """Show the edited version of `before`; text that was added to the composer meanwhile stays
-        in front of it."""
-        meanwhile = self.text.removesuffix(before)
+        """Show the edited version of `before`; text that was added to the composer meanwhile, in
+        front of it or within, stays in front of it."""
+        text = self.text
+        meanwhile = text.removesuffix(before)
+        at = len(commonprefix((text, before)))  # noqa: RUF071  # the same characters, not folders
+        if meanwhile == text and text.endswith(before[at:]):
+            meanwhile = text[at : len(text) - len(before) + at].strip()
         self.set_text(after)
         self.insert_back(meanwhile.removesuffix("\n"))
 

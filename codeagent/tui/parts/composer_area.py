@@ -2,6 +2,7 @@
 
 from collections.abc import Sequence
 
+from rich.cells import cell_len
 from rich.segment import Segment
 from textual.app import ComposeResult
 from textual.containers import Vertical
@@ -21,7 +22,10 @@ _MOST_CHIPS = 4
 _AIRY = 16
 """Rows of a screen from which on there is a blank row above the rule."""
 _WIDE = 60
-"""Columns from which on the rule says what the mode means and how to change it."""
+"""Columns from which on the rule says how to change the mode, and what it means if that fits."""
+_CHANGES = "changes it"
+_RULE = 12
+"""Cells of the rule that are not words."""
 _ROOMY = 10
 """Rows of a screen from which on there is a rule; two more are needed below a card, which has its
 own."""
@@ -101,12 +105,13 @@ class ComposerArea(Vertical):
         self._rule.display = height >= _ROOMY + 2 * framed
         self.set_class(height >= _AIRY and not framed, "-airy")
         wide = self.size.width >= _WIDE
-        words = (flat(mode), MODE_MEANS.get(mode) if wide else "")
+        means = SEPARATOR.join(filter(None, (flat(mode), MODE_MEANS.get(mode))))
+        fits = cell_len(f"{means}{self._mode_key} {_CHANGES}") + _RULE <= self.size.width
         self._rule.show(
-            (Part(SEPARATOR.join(filter(None, words)), 90, mode_style(mode)),),
+            (Part(means if fits else flat(mode), 90, mode_style(mode)),),
             (
                 *((Part(vim, 80, "strong"),) if (vim := self.composer.vim_mode) else ()),
-                *((Part(f"{self._mode_key} changes it", 20),) if wide else ()),
+                *((Part(f"{self._mode_key} {_CHANGES}", 20),) if wide else ()),
             ),
         )
 

@@ -199,6 +199,7 @@ def greeting(status: Status, folder: Path, all_keys: str) -> tuple[tuple[str, st
         ("folder", f"{_from_home(folder)}{branch}"),
         ("model", status.conversation.model or "none yet"),
         ("mode", f"{status.conversation.mode}: {means}" if means else status.conversation.mode),
+        ("start", "say what to change, or ask what this project does"),
         ("try", f"/ commands · @ files · {all_keys} all keys"),
     )
 

@@ -27,6 +27,10 @@ _COMMAND = regex.compile(
 _IN_VISUAL = regex.compile(
     rf"{_COUNT}(?: {_MOTION} | {_OBJECT} | (?P<act>[dxcsypovV]) )", regex.X | regex.S
 )
+_MOST = 9_999
+"""The largest count."""
+_WITHIN = ("h", "l", "0", "^", "$", "w", "W")
+"""Motions that do not fail if they lead nowhere."""
 _SHORT = {"x": "dl", "X": "dh", "D": "d$", "C": "c$", "Y": "yy", "s": "cl", "S": "cc"}
 _STARTS, _WIDE_STARTS = r"(?<!\w)\w|(?<![^\w\s])[^\w\s]|^$", r"(?<!\S)\S|^$"
 _PLACES = {
@@ -37,12 +41,7 @@ _PLACES = {
     "B": _WIDE_STARTS,
     "E": r"\S(?!\S)",
 }
-_WORDS = {
-    "iw": r"\w+|[^\w\s]+|\s+",
-    "aw": r"(?:\w+|[^\w\s]+)\s*|\s+",
-    "iW": r"\S+|\s+",
-    "aW": r"\S+\s*|\s+",
-}
+_BODIES = {"w": r"\w+|[^\w\s]+", "W": r"\S+"}
 _BY_LETTER = {"f": "{}", "F": "{}", "t": ".(?={})", "T": "(?<={})."}
 _TURNED = str.maketrans("fFtT", "FfTt")
 _BRACKETS = {"b": "()", "(": "()", ")": "()", "[": "[]", "]": "[]", "B": "{}", "{": "{}", "}": "{}"}
@@ -139,11 +138,12 @@ class Vim:
     def _command(self, found: Any, text: str, at: int) -> VimEdit | Do:
         op, motion, act = found["op"], found["motion"], found["act"]
         counts = found.captures("count")
-        count = prod(map(int, counts)) if counts else 0
+        count = min(prod(map(int, counts)), _MOST) if counts else 0
         if act:
             return self._act(act[0], found["by"], text, at, count or 1)
         if op is None:
-            return motion if motion in ("j", "k") else _to(self._target(motion, text, at, count)[0])
+            asked = motion in ("j", "k") and not count
+            return motion if asked else _to(self._target(motion, text, at, count)[0])
         if found["whole"]:
             return self._take(op, text, at, down(text, at, (count or 1) - 1), "lines")
         if found["object"]:
@@ -154,7 +154,9 @@ class Vim:
             end, covers = self._target("e" if motion == "w" else "E", text, at - 1, count)
         elif motion in "wW" and (covered := text[at:end].rstrip(" ")).endswith("\n"):
             end = at + len(covered) - 1
-        if end == at and covers == "before":
+        if end == at and (covers == "before" or motion in ("j", "k")):
+            if op == "c" and motion in _WITHIN:
+                self.mode = "insert"
             return _to(at)
         return self._take(op, text, min(at, end), max(at, end), covers)
 
@@ -255,7 +257,7 @@ class Vim:
     def _target(self, motion: str, text: str, at: int, count: int) -> tuple[int, Covers]:
         """Return where a motion leads; it stays if it leads nowhere. `count` is 0 if none was given."""
         start, end = _line(text, at)
-        times = count or 1
+        times, again = count or 1, motion in (";", ",")
         match motion:
             case "h" | "l":
                 return (max(start, at - times) if motion == "h" else min(end, at + times)), "before"
@@ -269,22 +271,25 @@ class Vim:
                 rows = count - 1 if count or motion == "gg" else text.count("\n")
                 return _indent(text, down(text, 0, rows)), "lines"
             case ";" | ",":
-                motion = self._sought if motion == ";" else self._sought.translate(_TURNED)
+                how = self._sought[:1]
+                motion = (how if motion == ";" else how.translate(_TURNED)) + self._sought[1:]
             case _ if motion not in _PLACES:
                 self._sought = motion
             case _:
                 pass
-        return _sought(motion, text, at, times) if motion else (at, "before")
+        return _sought(motion, text, at, times, again=again) if motion else (at, "before")
 
 
-def _sought(motion: str, text: str, at: int, times: int) -> tuple[int, Covers]:
-    """Return where a motion to a word, or to a letter of the line, leads."""
+def _sought(motion: str, text: str, at: int, times: int, *, again: bool) -> tuple[int, Covers]:
+    """Return where a motion to a word, or to a letter of the line, leads; `again`: not to the letter
+    beside the cursor."""
     how, words = motion[0], motion in _PLACES
     start, end = (0, len(text)) if words else _line(text, at)
     pattern = _PLACES.get(motion) or _BY_LETTER[how].format(regex.escape(motion[1:]))
     places = [each.start() for each in regex.finditer(pattern, text, regex.M, start, end)]
     back = how in "bBFT"
-    ahead = [place for place in places if (place < at if back else place > at)]
+    stays = how in "tT" and not again
+    ahead = [place for place in places if (place < at + stays if back else place > at - stays)]
     covers: Covers = "on" if how in "eEft" else "before"
     if len(ahead) >= times:
         return ahead[-times if back else times - 1], covers
@@ -297,13 +302,19 @@ def _object(name: str, text: str, at: int) -> tuple[int, int] | None:
     """Return the span of a text object at the cursor; None if there is none."""
     around, what = name[0] == "a", name[1]
     start, end = _line(text, at)
+    if body := _BODIES.get(what):
+        ways = [rf"{body}|\s+"]
+        if around:
+            ahead = [rf"(?:{body})\s+", rf"(?<=\S)\s+(?:{body})"]
+            ways = [rf"\s+(?:{body})", *ways] if text[at : at + 1].isspace() else [*ahead, *ways]
+        found = (each for way in ways for each in regex.finditer(way, text, pos=start, endpos=end))
+        return next((each.span() for each in found if each.start() <= at < each.end()), (at, at))
     if what in _BRACKETS:
         inner = _enclosing(_BRACKETS[what], text, at)
     else:
-        parts = _WORDS.get(name, f"{what}[^{what}]*{what}")
-        found = regex.finditer(parts, text, pos=start, endpos=end)
+        found = regex.finditer(f"{what}[^{what}]*{what}", text, pos=start, endpos=end)
         inner = next((each.span() for each in found if each.end() > at), None)
-    if inner is None or around or what in "wW":
+    if inner is None or around:
         return inner
     return inner[0] + 1, inner[1] - 1
 

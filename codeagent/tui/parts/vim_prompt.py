@@ -4,7 +4,7 @@ from typing import TYPE_CHECKING, Literal
 
 from textual.events import Key
 from textual.message import Message
-from textual.widgets.text_area import Location, Selection
+from textual.widgets.text_area import Edit, EditResult, Location, Selection
 
 from codeagent.tui.keymap import keymap_of
 from codeagent.tui.parts.line_input import give_usual_name, types_text
@@ -90,6 +90,14 @@ class VimPrompt(PromptText):
             return False
         self._show_mode()
         return True
+
+    def edit(self, edit: Edit) -> EditResult:
+        """Edit the text; what visual mode has selected is then something else."""
+        done = super().edit(edit)
+        if self._vim is not None and self.vim_mode == "visual":
+            self._vim.escape(self.typed, 0)
+            self._show_mode()
+        return done
 
     def action_up(self) -> None:
         self.action_cursor_up()

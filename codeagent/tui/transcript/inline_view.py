@@ -90,13 +90,18 @@ class InlineView(TranscriptView):
             drawn = self.sheet.draw(place)
             rows += [""] * (self.sheet.gap(place) or not place) if drawn.lines else []
             for each in drawn.lines:
-                strip = Strip([drawn.margin, *each.strip])
+                strip = Strip([drawn.margin, *self.linked(each).strip])
                 for change in self.app.get_line_filters():
                     strip = strip.apply_filter(change, self.background_colors[1])
                 rows.append(strip.render(console))
             place += 1
-        if rows and self._print_above(rows[-_MOST_PRINTED:]):
+        if rows and not self._looks and self._print_above(rows[-_MOST_PRINTED:]):
             self._printed = place
+
+    async def _look(self) -> None:
+        """Print once it is known which of the places are links."""
+        await super()._look()
+        self._arm()
 
     def _print_above(self, rows: Sequence[str]) -> bool:
         """Print rows above the screen; False if that is not possible now."""

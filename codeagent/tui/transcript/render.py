@@ -171,9 +171,9 @@ def estimate(block: AnyBlock, width: int, detail: Detail) -> int:
             written = _written(block.pieces, width)
             return min(written, 1) + (written if detail == "full" else 0)
         case Batch():
-            return 1 + (
-                0 if detail == "quiet" else sum(_card_height(card, detail) for card in block.cards)
-            )
+            if detail == "quiet":
+                return 1
+            return (len(block.cards) != 1) + sum(_card_height(card, detail) for card in block.cards)
         case CommandBlock():
             rows = 1 + _card_height(block.card, detail)
             return (
@@ -277,21 +277,24 @@ def _thoughts(block: Thoughts, look: Look) -> Drawn:
 def _batch(block: Batch, look: Look, memo: Memo | None) -> Drawn:
     opened = look.detail == "full" or (look.detail == "normal" and not block.finished)
     quiet = look.detail == "quiet"
-    words = [f"batch {block.number}"] if block.number else []
-    words += [duration(block.duration_ms / 1000)] if block.finished else []
+    number = f" · batch {block.number}" if block.number else ""
+    fold = Segment("▾ " if opened else "▸ ", look.palette.accent)
+    if len(block.cards) == 1 and not quiet:
+        return draw_cards(block.cards, look, fold, memo, beside=number, draw_child=_child)
+    words = [duration(block.duration_ms / 1000)] if block.finished else []
     words += _troubles(block.cards, look) if quiet else []
-    beside = "".join(f" · {word}" for word in words)
+    beside = number + "".join(f" · {word}" for word in words)
     calls = _calls(block.cards, targets=quiet)
     header = paragraph(
         cut_end(calls, max(20, look.width - 2 - cell_len(beside))) + beside,
         look.width,
         look.palette.muted,
-        first="▾ " if opened else "▸ ",
+        first=fold.text,
         gutter_style=look.palette.accent,
     )
     drawn = Drawn(header, [Spot(0, len(header) - 1)])
     if not quiet:
-        drawn.add(draw_cards(block.cards, look, "  ", memo, draw_child=_child))
+        drawn.add(draw_cards(block.cards, look, Segment("  "), memo, draw_child=_child))
     return drawn
 
 
@@ -351,7 +354,7 @@ def _command(block: CommandBlock, look: Look) -> Drawn:
         paragraph(header, look.width, look.palette.muted),
         margin=Segment("▌ ", look.palette.talk.user),
     )
-    drawn.add(draw_cards([block.card], look, "", own=True))
+    drawn.add(draw_cards([block.card], look, Segment(""), own=True))
     return drawn
 
 

@@ -85,28 +85,29 @@ class StyledText:
 def draw_cards(
     cards: Sequence[CallCard],
     look: Look,
-    gutter: str,
+    gutter: Segment,
     memo: Memo | None = None,
     *,
+    beside: str = "",
     own: bool = False,
     draw_child: Callable[[ChildView, Look], Drawn] = lambda child, look: Drawn(),
 ) -> Drawn:
-    """Draw the cards of one batch after a gutter of blanks; with a memo, ended calls are not drawn
-    again.
+    """Draw the cards of one batch after a gutter; with a memo, ended calls are not drawn again.
 
-    `own`: the user ran it, so more of its output is shown. `draw_child` draws the child agent of a
-    call.
+    `beside` follows what is said of each call. `own`: the user ran it, so more of its output is
+    shown. `draw_child` draws the child agent of a call.
     """
     drawn = Drawn()
-    inner = replace(look, width=max(1, look.width - cells(gutter)))
-    columns = _columns(cards, inner)
+    blanks = " " * cells(gutter.text)
+    inner = replace(look, width=max(1, look.width - len(blanks)))
+    columns = _columns(cards, inner, beside)
     for card in cards:
         first = len(drawn.lines)
-        drawn.lines.append(indented(_headline(card, columns, inner), Segment(gutter)))
+        drawn.lines.append(indented(_headline(card, columns, inner, beside), gutter))
         if look.detail != "quiet":
             inside = replace(inner, width=max(1, inner.width - 2))
             below = _remembered(card, inside, memo, own=own)
-            deeper = Segment(gutter + "  ")
+            deeper = Segment(blanks + "  ")
             if card.child is not None:
                 drawn.lines += [
                     indented(row, deeper) for row in draw_child(card.child, inside).lines
@@ -155,17 +156,17 @@ def state_words(card: CallCard, now: float) -> str:
             return words
 
 
-def _columns(cards: Sequence[CallCard], look: Look) -> tuple[int, int]:
+def _columns(cards: Sequence[CallCard], look: Look, beside: str) -> tuple[int, int]:
     """Return the widths of name and target, in cells, so that the cards of a batch line up."""
     note = min(_LONGEST_NOTE, max((cells(_note(card, look.now)) for card in cards), default=0))
     longest = max((cells(flat(card.target)) for card in cards), default=0)
-    room = look.width - 2 - 2 - 2 - note
+    room = look.width - 2 - 2 - 2 - note - cells(beside)
     most = max(_LONGEST_NAME, min(_ROOMY_NAME, room - longest))
     name = min(most, max((cells(flat(card.name)) for card in cards), default=0))
     return name, min(longest, max(_SHORTEST_TARGET, room - name))
 
 
-def _headline(card: CallCard, columns: tuple[int, int], look: Look) -> Line:
+def _headline(card: CallCard, columns: tuple[int, int], look: Look, beside: str) -> Line:
     palette = look.palette
     mark, style_name, _ = _STATES[card.state]
     style = palette.named(style_name)
@@ -173,7 +174,8 @@ def _headline(card: CallCard, columns: tuple[int, int], look: Look) -> Line:
     name = cut_middle(flat(card.name), names)
     target = cut_end(flat(card.target), targets)
     gap = " " * (targets - cells(target) + 2)
-    note = cut_end(_note(card, look.now), max(look.width - 2 - names - 2 - targets - 2, 0))
+    room = look.width - 2 - names - 2 - targets - 2 - cells(beside)
+    note = cut_end(_note(card, look.now), max(room, 0))
     return line(
         [
             (f"{mark} ", style),
@@ -183,6 +185,7 @@ def _headline(card: CallCard, columns: tuple[int, int], look: Look) -> Line:
             ),
             (target, palette.text),
             (gap + note, style if card.state != "done" else palette.muted),
+            (beside, palette.muted),
         ]
     )
 

@@ -73,10 +73,10 @@ async def test_a_prompt_shows_its_files_and_what_its_images_look_like(tmp_path: 
     app = ReplayApp(recording.events, tmp_path, now=recording.now)
     async with app.run_test(size=(80, 40)) as pilot:
         await settled(pilot)
+        await until(pilot, lambda: app.export_screenshot().count("▀") == 2 * 48 * 12)
         shown = app.chat.view.plain_text()
-        drawn_cells = app.export_screenshot().count("▀")
     assert "+ red.png  96×48 · 0.1 kB" in shown and "+ src/a.py  3 lines" in shown
-    assert drawn_cells == 2 * 48 * 12 and "▀" not in shown
+    assert "▀" not in shown
     assert "told the model" not in shown
 
 

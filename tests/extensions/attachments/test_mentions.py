@@ -2,6 +2,7 @@
 
 import asyncio
 import base64
+import errno
 import json
 from io import BytesIO
 from pathlib import Path
@@ -10,6 +11,7 @@ from typing import Any
 import pytest
 from PIL import Image
 
+from codeagent.extensions.attachments import mentions
 from tests.e2e.product import Event, Product, calls, of, read, results, say, text_of
 from tests.extensions.attachments.drawn import drawn, noisy
 from tests.fakes import put
@@ -68,6 +70,62 @@ def test_what_is_missing_outside_or_secret_stays_text_and_is_reported(product: P
     assert [name for name in names if f"@{name} (" in said[0]] == names
     assert "@.env (.env looks like a file of secrets" in said[0]
     assert "@git:log" not in said[0]  # it may be a server's
+
+
+def test_a_path_through_hundreds_of_missing_folders_stays_text(product: Product) -> None:
+    note, said = sent(product, "@" + "a/" * 1500)
+    assert note == {} and "… (not a file or folder here)" in said[0]
+
+
+async def test_a_file_that_the_disk_does_not_give_stays_text(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    async def fails(*_: object) -> None:
+        raise OSError(errno.EIO, "Input/output error")
+
+    monkeypatch.setattr(mentions, "_read", fails)
+    host: Any = None
+    found = await mentions.read_mentions(host, "see @a.txt")
+    assert found.left == ("@a.txt ([Errno 5] Input/output error)",)
+
+
+def test_lines_that_are_shown_only_in_part_are_counted(product: Product) -> None:
+    put(product.workspace, "minified.js", "x" * 5000 + "\n")
+    put(product.workspace, "huge.log", "a line\n" * 2_500_000)
+    note, _ = sent(product, "@minified.js @huge.log @huge.log:7-8")
+    assert [one["about"].partition(" ·")[0] for one in note["attached"]] == [
+        "first 1 line",
+        "first 2,000 lines",
+        "2 lines",
+    ]
+
+
+def test_lines_behind_the_end_of_a_file_are_reported_whatever_its_name(product: Product) -> None:
+    put(product.workspace, "Makefile", "all:\n\tls\n")
+    note, said = sent(product, "@Makefile:9 @git:log @..")
+    assert note == {}
+    assert said == [
+        "sent as text: @Makefile:9 (Makefile has 2 lines; offset 9 is past its end), "
+        "@.. (not a file or folder here)"
+    ]
+
+
+def test_names_that_are_not_files_take_no_place_of_files_and_are_reported_briefly(
+    product: Product,
+) -> None:
+    code = " ".join(f"@decorator.number{number}" for number in range(2000))
+    note, said = sent(product, f"{code} @src/calc.py")
+    assert [one["name"] for one in note["attached"]] == ["src/calc.py"]
+    assert said[0].endswith("and 1,980 more") and len(said[0]) < 2000
+
+
+def test_at_most_twenty_files_are_read(product: Product) -> None:
+    names = [f"f{number}.txt" for number in range(22)]
+    for name in names:
+        put(product.workspace, name, "x\n")
+    note, said = sent(product, " ".join(f"@{name}" for name in names))
+    assert [one["name"] for one in note["attached"]] == names[:20]
+    assert said == ["sent as text: @f20.txt (at most 20 are read), @f21.txt (at most 20 are read)"]
 
 
 def test_a_rule_that_denies_reading_holds_for_mentions(product: Product) -> None:

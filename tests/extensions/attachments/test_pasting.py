@@ -23,6 +23,7 @@ def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     put(tmp_path, "notes.txt", "x\n")
     put(tmp_path, "long.png", drawn()[:60])
     os.mkfifo(tmp_path / "pipe.png")
+    (tmp_path / "work/loop.png").symlink_to("loop.png")
     return tmp_path
 
 
@@ -46,6 +47,7 @@ async def test_dropped_paths_become_mentions_and_other_text_stays(folder: Path) 
         f"{folder}/notes.txt": "",
         f"{folder}/long.png": "",
         f"{folder}/pipe.png": "",
+        f"{work}/loop.png": "",
         f"{work}/a.png and more": "",
         f"{work}/../notes.txt": "",
         "/etc/passwd": "",

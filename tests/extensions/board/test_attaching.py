@@ -85,6 +85,7 @@ def test_the_terminal_is_restored_once_and_not_after_the_last_lines_of_a_screen_
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, said: bytes, restored: bool
 ) -> None:
     path, (master, terminal) = tmp_path / "1", os.openpty()
+    for_reading = os.open(os.ttyname(terminal), os.O_RDONLY | os.O_NOCTTY)
 
     def answer() -> None:
         client, _ = listener.accept()
@@ -94,7 +95,7 @@ def test_the_terminal_is_restored_once_and_not_after_the_last_lines_of_a_screen_
                 os.close(shown)
             client.send(said)
 
-    with listen_at(path) as listener, os.fdopen(terminal) as stdin:
+    with listen_at(path) as listener, os.fdopen(for_reading) as stdin:
         monkeypatch.setattr(sys, "stdin", stdin)
         holder = Thread(target=answer)
         holder.start()
@@ -104,6 +105,7 @@ def test_the_terminal_is_restored_once_and_not_after_the_last_lines_of_a_screen_
         drawn = b""
         while not drawn.endswith(b"$ "):  # it arrives in pieces
             drawn += os.read(master, 4096)
+    os.close(terminal)
     os.close(master)
     assert drawn == DRAWS + b"the last lines" + (RESET if restored else b"") + b"$ "
 

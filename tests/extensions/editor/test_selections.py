@@ -185,6 +185,13 @@ def test_what_a_killed_process_left_is_removed_and_the_user_is_told_to_start_one
         assert list((state / "editor").glob("*.json")) == []
 
 
+def test_a_link_to_itself_is_sent_nowhere(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(command, "state_dir", lambda: tmp_path / "state")
+    (tmp_path / "loop").symlink_to("loop")
+    with pytest.raises(ConfigError, match="no codeagent is open in a project with"):
+        command.main(_args(f"{tmp_path}/loop:3"), None)  # type: ignore[arg-type]  # as above
+
+
 def test_a_file_that_others_can_read_or_that_is_damaged_announces_no_screen(tmp_path: Path) -> None:
     with announced(tmp_path, tmp_path):
         (file,) = (tmp_path / "editor").glob("*.json")

@@ -2,20 +2,26 @@
 
 import json
 import os
+import re
 import time
+from itertools import product as product_of
 from pathlib import Path
 from unittest.mock import patch
+
+from rich.cells import cell_len
 
 from codeagent.core.redact import Redactor
 from codeagent.extensions.usage.page import usage_facts
 from codeagent.extensions.usage.requests import spent
-from codeagent.extensions.usage.totals import totals
+from codeagent.extensions.usage.totals import WAYS, totals
 from codeagent.session.store import SessionStore
 from codeagent.tui.facts import Fact
 from codeagent.tui.pages.facts import FactsPage
 from tests.e2e.product import Product
 from tests.extensions.usage.test_totals import begun, kept, turn
 from tests.tui.replay import ReplayApp, enter, settled, until
+
+STYLE = re.compile(r"\x1b\[[0-9;]*m")
 
 
 def product(folder: Path) -> tuple[Product, SessionStore]:
@@ -34,6 +40,16 @@ def test_the_totals_are_printed_with_their_sum(tmp_path: Path) -> None:
     assert [row.split()[1] for row in rows] == ["$0.7500", "≥$0.1250", "≥$0.8750"]
     assert "█" * 20 in rows[0] and "\x1b" not in done.out
     assert found.call("stats", "--days", "1").out.split()[0] == "day"
+
+
+def test_on_a_terminal_the_totals_fit_and_every_figure_is_there(tmp_path: Path) -> None:
+    found, _ = product(tmp_path)
+    for width, by in product_of((40, 60, 80, 200), WAYS):
+        env = found.environment | {"FORCE_COLOR": "1", "COLUMNS": str(width)}
+        out = found.call("stats", "--by", by, env=env).out
+        lines = [STYLE.sub("", line) for line in out.splitlines()]
+        assert width == 40 or max(map(cell_len, lines)) <= width, lines
+        assert lines[-1].split()[-4:] == ["≥$0.8750", "70", "0", "4"], lines
 
 
 def test_json_has_every_figure_exactly(tmp_path: Path) -> None:

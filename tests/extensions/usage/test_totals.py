@@ -159,6 +159,21 @@ def test_an_index_that_counts_other_events_is_made_again(
     assert counted(store)["a"].requests == 1
 
 
+WRONG_FIELDS: dict[int, object] = {0: ["x"], 1: None, 2: "3", 4: "5", 7: "1.5"}
+
+
+@for_each("at", list(WRONG_FIELDS))
+def test_a_row_of_the_index_with_a_wrong_field_is_made_again(at: int, tmp_path: Path) -> None:
+    store = SessionStore(tmp_path / str(at), Redactor({}))
+    session = kept(store, begun(), turn())
+    before = counted(store)
+    path = store.root.parent / "usage-index.json"
+    rows = json.loads(path.read_text())
+    rows[session][2][0][at] = WRONG_FIELDS[at]
+    path.write_text(json.dumps(rows))
+    assert counted(store) == before
+
+
 REQUEST = st.builds(
     SpentRequest,
     origin=st.just(""),

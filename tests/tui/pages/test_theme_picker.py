@@ -5,6 +5,7 @@ from pathlib import Path
 import pytest
 
 from codeagent.tui.pages.picker import ThemePicker
+from codeagent.tui.parts.line_pane import LinePane
 from tests.tui.pages.stand_in import StandIn
 from tests.tui.replay import ReplayApp, enter, settled, until
 from tests.tui.scripts import START, asks_to_edit
@@ -23,6 +24,27 @@ async def test_the_marked_theme_is_in_force_until_esc() -> None:
         await pilot.press("escape")
         await pilot.pause()
         assert (app.theme, app.look.name, app.given) == ("paper", "paper", [None])
+
+
+async def test_a_sample_below_the_list_is_drawn_in_the_marked_theme_where_there_is_room() -> None:
+    app = StandIn()
+    async with app.run_test(size=(80, 24)) as pilot:
+        app.push_screen(ThemePicker(app.look), app.given.append)
+        await pilot.pause()
+        at = next(at for at, row in enumerate(app.rows) if "leap = isleap(year)" in row)
+        assert "leap = year % 4 == 0" in app.rows[at - 1]
+        await pilot.press("down")
+        await pilot.pause()
+        sample = app.screen.query_one(LinePane)
+        grounds = {part.style.bgcolor for part in sample.render_line(2) if part.style}
+        added = app.themes.get(app.look.name).palette.diff.added.bgcolor
+        assert app.look.name != "ink" and added is not None and added in grounds
+    async with (app := StandIn()).run_test(size=(80, 12)) as pilot:
+        app.push_screen(ThemePicker(app.look), app.given.append)
+        await pilot.pause()
+        assert not any("isleap" in row for row in app.rows) and any(
+            "ink" in row for row in app.rows
+        )
 
 
 async def test_enter_keeps_it() -> None:

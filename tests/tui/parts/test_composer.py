@@ -16,6 +16,8 @@ from textual.widgets import Static
 from codeagent.tui.actions import Action
 from codeagent.tui.parts.composer import Composer
 from codeagent.tui.parts.composer_area import ComposerArea
+from codeagent.tui.parts.rows import RuleRow
+from codeagent.tui.parts.status import MODE_MEANS
 from codeagent.tui.prompt_history import PromptHistory
 from codeagent.tui.state import UiState
 
@@ -39,11 +41,12 @@ class Stand(App[None]):
     def __init__(self, folder: Path) -> None:
         super().__init__()
         self.said = []
+        self.state = UiState()
         self.composer = Composer(PromptHistory(folder / "history.jsonl"), commands=COMMANDS)
 
     def compose(self) -> ComposeResult:
         yield Static("transcript")
-        yield ComposerArea(self.composer, UiState(), mode_key="Shift+Tab")
+        yield ComposerArea(self.composer, self.state, mode_key="Shift+Tab")
 
     def on_mount(self) -> None:
         self.query_one(Static).styles.height = "1fr"
@@ -389,6 +392,18 @@ async def test_what_returns_while_the_editor_is_open_is_not_lost(tmp_path: Path)
         assert composer.text == "all new"
 
 
+async def test_a_selection_that_arrives_while_the_editor_is_open_does_not_double_the_draft(
+    tmp_path: Path,
+) -> None:
+    async with stand(tmp_path) as (_, composer, pilot):
+        for before, place in (("half", (0, 4)), ("half of it", (0, 4)), ("", (0, 0))):
+            composer.set_text(before)
+            composer.insert(" @a.py:2-3 ", place)
+            composer.set_edited(before, "edited")
+            await pilot.pause()
+            assert composer.text == "@a.py:2-3\nedited"
+
+
 async def test_typing_is_told_also_from_the_search(tmp_path: Path) -> None:
     async with stand(tmp_path) as (_, composer, pilot):
         composer.set_text("a draft")
@@ -424,3 +439,17 @@ async def test_an_idle_composer_runs_no_timer(tmp_path: Path, blink: bool) -> No
     async with stand(tmp_path) as (_, composer, _pilot):
         assert composer.cursor_blink is blink
         assert not composer.blink_timer._active.is_set()
+
+
+@pytest.mark.parametrize("width", [30, 59, 60, 79, 80, 120])
+async def test_the_rule_says_what_the_mode_means_where_all_of_it_fits(
+    width: int, tmp_path: Path
+) -> None:
+    async with stand(tmp_path, (width, 24)) as (app, _, pilot):
+        for mode, means in MODE_MEANS.items():
+            app.state.status.set(mode=mode)
+            await pilot.pause()
+            rule = app.query_one(RuleRow).render_line(0).text
+            assert rule.startswith(f"── {mode} ") and "…" not in rule
+            assert (means in rule) == (len(f"{mode} · {means}") + 20 + 12 <= width)
+            assert ("Shift+Tab changes it" in rule) == (width >= 60)

@@ -319,13 +319,13 @@ def test_every_mode_says_what_it_means() -> None:
     assert set(MODE_MEANS) == set(get_args(Mode))
 
 
-def test_a_new_session_says_in_five_lines_what_it_is_and_what_to_try(
+def test_a_new_session_says_in_six_lines_what_it_is_and_what_to_try(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     monkeypatch.setenv("HOME", "/home/ada")
     status = Status().changed(branch="main", changes=1, model="demo", mode="plan")
     rows = greeting(status, Path("/home/ada/src/acme"), "?")
-    assert len(rows) == 5
+    assert len(rows) == 6
     assert dict(rows)["folder"] == "~/src/acme · main · 1 changed file"
     assert dict(rows)["mode"] == "plan: reads run, nothing is changed"
     assert "/ commands · @ files · ? all keys" in dict(rows)["try"]

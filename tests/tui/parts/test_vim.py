@@ -67,6 +67,13 @@ def after(marked: str, keys: str) -> str:
         ("|a b c b", "2fb", "a b c |b"),
         ("|a b c b", "fb;", "a b c |b"),
         ("|a b c b", "fb;,", "a |b c b"),
+        ("T tt |x t", "Ft,", "T tt x |t"),
+        ("|a\nb\nc", "2j", "a\nb\n|c"),
+        ("|ab b", "tb", "|ab b"),
+        ("|ab b", "tb;", "ab| b"),
+        ("|ab b", "2tb", "ab| b"),
+        ("a b|c b", "Tb", "a b|c b"),
+        ("a\nb\n|c", "9k", "|a\nb\nc"),
         ("a b c |b", "Fb", "a |b c b"),
         ("|a b c b", "tb", "a| b c b"),
         ("|a b c b", "tb;", "a b c| b"),
@@ -99,6 +106,20 @@ def test_motions(before: str, keys: str, then: str) -> None:
         ("|a\nb\nc", "2dd", "|c"),
         ("|a\nb\nc", "dj", "|c"),
         ("a\nb\n|c", "dk", "|a"),
+        ("a\n|b", "dj", "a\n|b"),
+        ("f(|a) (b)", "dt)", "f(|) (b)"),
+        ("f(|a) (b)", "ct)", "f(|) (b) (insert)"),
+        ("f(a|) (b)", "dT(", "f(|) (b)"),
+        ("f(|a) (b)", "dT(", "f(|a) (b)"),
+        ("|", "C", "| (insert)"),
+        ("a\n|\nb", "cw", "a\n|\nb (insert)"),
+        ("a\n|\nb", "ciw", "a\n|\nb (insert)"),
+        ("|ab", "c0", "|ab (insert)"),
+        ("|ab", "ch", "|ab (insert)"),
+        ("|ab", "cb", "|ab"),
+        ("|ab", "cfz", "|ab"),
+        ("|a\nb", "dk", "|a\nb"),
+        ("|a", "cj", "|a"),
         ("a\n|b\nc", "dG", "|a"),
         ("a\n|b\nc", "dgg", "|c"),
         ("|foo(a, b)", "dt)", "|)"),
@@ -141,6 +162,12 @@ def test_operators(before: str, keys: str, then: str) -> None:
     [
         ("foo b|ar baz", "diw", "foo | baz"),
         ("foo b|ar baz", "daw", "foo |baz"),
+        ("foo b|ar", "daw", "fo|o"),
+        ("foo| bar baz", "daw", "foo| baz"),
+        ("foo| b-r baz", "daW", "foo| baz"),
+        ("foo, b|ar.", "daw", "foo,|."),
+        ("  f|oo", "daw", " | "),
+        ("foo  | ", "daw", "fo|o"),
         ("foo b|a-r baz", "diW", "foo | baz"),
         ("foo b|a-r baz", "daW", "foo |baz"),
         ("foo b|ar baz", "ciwx<", "foo |x baz"),
@@ -240,6 +267,11 @@ def test_whatever_is_pressed_the_cursor_stays_in_the_text() -> None:
             assert 0 <= at <= len(then), (text, three)
             start, end = vim.selected(then, at)
             assert 0 <= start <= end <= len(then), (text, three)
+
+
+def test_a_count_is_bounded() -> None:
+    """A key that was held down must not fill the memory."""
+    assert len(after("|ab", "yl99999999p")) < 20_000
 
 
 def test_brackets_without_an_end_are_looked_through_once() -> None:

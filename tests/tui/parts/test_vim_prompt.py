@@ -60,6 +60,18 @@ async def test_what_is_selected_is_shown_and_deleted(tmp_path: Path) -> None:
         assert composer.selected_text == "bar\nbaz"
 
 
+async def test_a_selection_ends_when_something_else_changes_the_text(tmp_path: Path) -> None:
+    async with writing(tmp_path, "foo bar baz") as (_, composer, pilot):
+        await pilot.press("escape", "0", "v", "e")
+        composer.post_message(events.Paste("X"))
+        await pilot.pause()
+        assert (composer.typed, composer.vim_mode) == ("X bar baz", "normal")
+        await pilot.press("v", "l", "ctrl+k")
+        assert (composer.typed, composer.vim_mode) == ("Xar baz", "normal")
+        await pilot.press("x")
+        assert composer.typed == "Xr baz"
+
+
 async def test_undo_and_redo_are_those_of_the_composer(tmp_path: Path) -> None:
     async with writing(tmp_path, "foo bar baz") as (_, composer, pilot):
         await pilot.press("escape", "0", "d", "w", "d", "w")

@@ -139,6 +139,24 @@ def test_a_batch_has_a_header_and_one_line_per_call_in_columns() -> None:
     ]
 
 
+def test_the_only_call_of_a_batch_is_on_the_line_of_the_batch() -> None:
+    read = CallCard("a", "read", "src/dates.py", state="done", note="212 lines", duration_ms=2000)
+    assert rows(batch(read)) == ["  ▸ ✓ read  src/dates.py  212 lines · 2.0 s · batch 1"]
+    failed = card(state="failed", note="exit 2", output=printed("boom\n"))
+    assert rows(batch(failed)) == [
+        "  ▸ ✗ bash  make test  failed · exit 2 · batch 1",
+        "      │ boom",
+    ]
+    asking = batch(card(state="asking"), finished=False)
+    assert rows(asking) == ["  ▾ ● bash  make test  waiting for you · batch 1"]
+
+
+def test_a_long_call_leaves_room_for_how_it_went_and_for_its_batch() -> None:
+    long = CallCard("a", "bash", "make " + "very/" * 30, state="done", note="exit 0")
+    (row,) = rows(batch(long))
+    assert row.startswith("  ▸ ✓ bash  make very/") and row.endswith("…  exit 0 · batch 1")
+
+
 def test_a_long_name_is_whole_if_there_is_room_and_else_keeps_its_end() -> None:
     names = ("mcp__calendar__book_room", "mcp__calendar__list_rooms")
     short = batch(*(CallCard(name, name, "", state="done", note="done") for name in names))
@@ -172,7 +190,7 @@ def test_a_call_that_the_user_stopped_is_not_red() -> None:
 
 def test_what_is_done_is_quieter_than_what_is_not() -> None:
     def name_of(state: CallState) -> Style | None:
-        row = draw(batch(card(state=state)), Look(80, "normal", COLOURED, NOW)).lines[1]
+        row = draw(batch(card(state=state)), Look(80, "normal", COLOURED, NOW)).lines[0]
         return next(part.style for part in row.strip if part.text.startswith("bash"))
 
     assert name_of("done") == COLOURED.text
@@ -205,14 +223,15 @@ def test_what_is_done_is_quieter_than_what_is_not() -> None:
 def test_every_state_has_a_mark_and_words(
     changes: dict[str, object], mark: str, words: str
 ) -> None:
-    assert rows(batch(card(**changes)))[1] == f"    {mark} bash  make test  {words}"
+    row = f"    {mark} bash  make test  {words}"
+    assert rows(batch(card(**changes), card(**changes)))[1:] == [row, row]
 
 
 def test_a_running_call_shows_the_last_lines_it_printed_behind_a_bar() -> None:
     block = batch(
         card(state="running", began=NOW, output=printed("".join(f"{n}\n" for n in range(20))))
     )
-    shown = rows(block)[2:]
+    shown = rows(block)[1:]
     assert shown == [f"      │ {number}" for number in range(12, 20)]
     assert len(rows(block, "quiet")) == 1
 
@@ -222,23 +241,23 @@ def test_a_finished_command_shows_the_last_lines_it_printed_and_quiet_none_of_th
         card(state="done", note="exit 0", output=printed("".join(f"{n}\n" for n in range(20))))
     )
     shown = rows(done)
-    assert shown[1].endswith("exit 0")
-    assert shown[2:] == [
+    assert shown[0].endswith("exit 0 · batch 1")
+    assert shown[1:] == [
         "      … 15 earlier lines (click to expand)",
         *(f"      │ {n}" for n in range(15, 20)),
     ]
     assert len(rows(done, "quiet")) == 1
-    assert len(rows(done, "full")) == 2 + 20
+    assert len(rows(done, "full")) == 1 + 20
 
 
 def test_nothing_folds_away_fewer_than_five_rows() -> None:
     short = batch(card(state="done", output=printed("".join(f"{n}\n" for n in range(9)))))
-    assert rows(short)[2:] == [f"      │ {n}" for n in range(9)]
+    assert rows(short)[1:] == [f"      │ {n}" for n in range(9)]
     after = "".join(f"new {number}\n" for number in range(16))
     whole = batch(
         card(name="edit", state="done", shown=(DiffBlock(path="src/a.py", before="", after=after),))
     )
-    assert len(rows(whole)) == 2 + 16
+    assert len(rows(whole)) == 1 + 16
 
 
 def test_rows_that_did_not_change_give_way_before_those_that_did() -> None:
@@ -261,7 +280,7 @@ def test_rows_that_did_not_change_give_way_before_those_that_did() -> None:
 
 def test_what_the_user_answered_stands_below_the_call() -> None:
     answered = batch(card(name="ask_user", state="done", said="you answered: blue"))
-    assert rows(answered)[2] == rows(answered, "full")[2] == "      you answered: blue"
+    assert rows(answered)[1] == rows(answered, "full")[1] == "      you answered: blue"
 
 
 def test_a_greeting_has_a_row_for_each_fact_and_is_not_left_in_the_terminal() -> None:
@@ -280,7 +299,7 @@ def test_a_greeting_has_a_row_for_each_fact_and_is_not_left_in_the_terminal() ->
 def test_a_failed_call_says_why_and_what_it_printed_last() -> None:
     output = printed("".join(f"{n}\n" for n in range(20)))
     failed = rows(batch(card(state="failed", error="it broke", output=output)))
-    assert failed[2] == "      it broke"
+    assert failed[1] == "      it broke"
     assert failed[-1] == "      │ 19"
     assert len(failed) < 12
 
@@ -306,7 +325,7 @@ def test_an_edit_says_how_much_it_changed_and_shows_a_few_rows_of_it() -> None:
         )
     )
     brief, full = rows(block), rows(block, "full")
-    assert "+40 −1" in brief[1]
+    assert "+40 −1" in brief[0]
     assert brief[-1].endswith("more rows (click to expand)")
     assert len(brief) < 20 < 40 < len(full)
 
@@ -360,8 +379,8 @@ def test_an_ended_job_of_which_only_the_end_was_seen_offers_its_whole_output() -
     output = printed("last\n")
     output.skip(4_999)
     ended = batch(card(state="done", job="job-1", output=output))
-    assert rows(ended)[2:] == ["      … 4,999 earlier lines (click to expand)", "      │ last"]
-    assert rows(ended, "full")[2:] == [
+    assert rows(ended)[1:] == ["      … 4,999 earlier lines (click to expand)", "      │ last"]
+    assert rows(ended, "full")[1:] == [
         "      │ … 4,999 lines more: Enter opens the whole output",
         "      │ last",
     ]

@@ -76,7 +76,7 @@ def test_a_long_session_is_drawn_only_where_it_is_looked_at(
     sheet = shown(conversation(700))
     top = sheet.show(None, HEIGHT)
     assert top == sheet.layout.total - HEIGHT
-    assert texts(sheet, top)[-1] == "✓ read  src/699.py  done"
+    assert texts(sheet, top)[-1] == "✓ read  src/699.py  done · batch 699"
     assert len(drawings()) < HEIGHT
     sheet.show(None, HEIGHT)
     assert drawings() == []
@@ -93,8 +93,8 @@ def test_only_a_block_that_changed_is_drawn_again(drawings: Callable[[], list[in
     sheet.absorb(document.take_changes())
     top = sheet.show(None, HEIGHT)
     assert len(drawings()) == 1
-    assert texts(sheet, top)[-1].endswith("9 lines")
-    assert list(sheet.damage.values()) == [(1, 1)]
+    assert texts(sheet, top)[-1].endswith("9 lines · batch 9")
+    assert list(sheet.damage.values()) == [(0, 0)]
 
 
 def test_a_change_far_from_the_view_is_not_drawn(drawings: Callable[[], list[int]]) -> None:
@@ -266,10 +266,10 @@ def test_what_runs_is_drawn_again_with_every_tick() -> None:
     card.state, card.began = "running", 98.0
     sheet = Sheet(document, lambda: now[0], Palette())
     sheet.absorb(document.take_changes())
-    assert texts(sheet, sheet.show(None, HEIGHT))[1].endswith("running 2 s")
+    assert texts(sheet, sheet.show(None, HEIGHT))[0].endswith("running 2 s · batch 1")
     now[0] = 103.0
     sheet.tick()
-    assert texts(sheet, sheet.show(None, HEIGHT))[1].endswith("running 5 s")
+    assert texts(sheet, sheet.show(None, HEIGHT))[0].endswith("running 5 s · batch 1")
 
 
 @given(st.integers(0, 60), st.integers(0, 20), st.integers(1, 60))

@@ -92,7 +92,7 @@ def turns(count: int) -> Document:
 
 async def test_the_end_is_followed_while_it_is_in_view() -> None:
     async with room(turns(30)) as (view, pilot):
-        assert screen(view)[-1].strip() == "✓ bash  make 29  done"
+        assert screen(view)[-1].strip() == "▸ ✓ bash  make 29  done · batch 30"
         view.document.say("one more")
         await drawn(pilot)
         assert screen(view)[-1] == "▌ you    one more"
@@ -163,7 +163,7 @@ async def test_the_keys_that_scroll_work_at_once() -> None:
         await pilot.press("home")
         assert screen(view)[0] == "▌ you    question 0"
         await pilot.press("pagedown", "down", "up", "end")
-        assert screen(view)[-1].endswith("make 29  done")
+        assert screen(view)[-1].endswith("make 29  done · batch 30")
 
 
 async def test_scrolling_up_through_what_was_never_drawn_moves_by_what_was_asked() -> None:
@@ -240,7 +240,7 @@ async def test_dragging_selects_text_that_stays_selected_when_something_above_gr
         await pilot.mouse_down(TranscriptView, offset=(4, first))
         await pilot.hover(TranscriptView, offset=(11, last))
         await pilot.mouse_up(TranscriptView, offset=(11, last))
-        wanted = "swer 2\n\nbash · batch 3 · 0.1 s\n✓ bash  make 2  done\n\nque"
+        wanted = "swer 2\n\n✓ bash  make 2  done · batch 3\n\nque"
         assert view.screen.get_selected_text() == wanted
         assert any(part.style and part.style.reverse for part in view.render_line(first))
         view.document.blocks[5].detail = "full"
@@ -267,7 +267,7 @@ async def test_a_click_on_a_batch_opens_it_and_the_next_one_folds_it_without_tak
         before = screen(view)
         await pilot.click(TranscriptView, offset=(5, row))
         await drawn(pilot)
-        assert screen(view)[row + 2].strip() == "made 0"
+        assert screen(view)[row + 1].strip() == "made 0"
         assert isinstance(pilot.app.focused, Input)
         await pilot.click(TranscriptView, offset=(30, row))
         await drawn(pilot)
@@ -435,11 +435,11 @@ async def test_durations_count_on_only_while_something_runs() -> None:
     async with room(document) as (view, pilot):
         app = pilot.app
         assert isinstance(app, Room)
-        assert screen(view)[1].endswith("running 3 s")
+        assert screen(view)[0].endswith("running 3 s · batch 1")
         assert view.ticking
         app.now = 104.0
         view.tick()
-        assert screen(view)[1].endswith("running 7 s")
+        assert screen(view)[0].endswith("running 7 s · batch 1")
         card.state = "done"
         document.touch_card("a")
         await drawn(pilot)
@@ -464,7 +464,7 @@ async def test_the_whole_transcript_reads_as_plain_text() -> None:
             "",
             "  answer 0",
             "",
-            "  ▸ bash · batch 1 · 0.1 s",
+            "  ▸ ✓ bash  make 0  done · batch 1",
         ]
         assert view.plain_text().count("question") == 2
 
