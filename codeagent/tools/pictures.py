@@ -99,9 +99,9 @@ def _decoded(data: bytes) -> Picture:
         small = small if small.mode == mode else small.convert(mode)
         small.thumbnail((_EDGE, _EDGE))
         small = ImageOps.exif_transpose(small)
-        # OpenAI refuses a moving GIF; the second image in a JPEG is no motion.
-        moves = kind != "JPEG" and getattr(image, "is_animated", False)
-        fits = max(size) <= _EDGE and len(data) <= _LARGEST_SENT and not moves
+        # OpenAI refuses an animated GIF; further images in a JPEG are not an animation.
+        animated = kind != "JPEG" and getattr(image, "is_animated", False)
+        fits = max(size) <= _EDGE and len(data) <= _LARGEST_SENT and not animated
         part = _part(kind, data) if fits else _rewritten(small, kind)
         return Picture(part, size, _thumbnail(small))
     except NotAnImage:

@@ -79,8 +79,8 @@ async def test_the_program_of_the_clipboard_gets_no_secret_and_loads_nothing_of_
 ) -> None:
     for name, value in {
         "ANTHROPIC_API_KEY": "s3cret",
-        "LD_LIBRARY_PATH": f"{folder}/work/lib",
-        "XAUTHORITY": f"{folder}/work/auth",
+        "LD_LIBRARY_PATH": str(folder / "work" / "lib"),
+        "XAUTHORITY": str(folder / "work" / "auth"),
         "WAYLAND_DISPLAY": "wayland-0",
     }.items():
         monkeypatch.setenv(name, value)
@@ -113,7 +113,7 @@ async def test_no_program_of_the_workspace_is_asked(
     folder: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     clipboard(folder / "work", "xclip", drawn())
-    monkeypatch.setenv("PATH", f"{folder}/work/bin:bin")
+    monkeypatch.setenv("PATH", f"{folder / 'work' / 'bin'}:bin")
     assert await pasted(folder / "work", None) == ""
 
 

@@ -35,7 +35,7 @@ def put(log: SessionLog, event: KnownEvent, at: float, agent: str = "main") -> N
     log.append(replace(event, session=log.session_id, **stamp))
 
 
-def begun(model: str = "a", workspace: str = "/work/one") -> RunStarted:
+def begun(model: str = "a", workspace: str = "/home/ada/one") -> RunStarted:
     return RunStarted(
         model=model, workspace=workspace, mode="ask", strategy="parallel", codeagent="1"
     )
@@ -187,7 +187,7 @@ REQUEST = st.builds(
 )
 SESSION = st.builds(
     SpentSession,
-    workspace=st.sampled_from(["/work/one", "/work/two", ""]),
+    workspace=st.sampled_from(["/home/ada/one", "/home/ada/two", ""]),
     requests=st.lists(REQUEST, max_size=8).map(tuple),
 )
 
